@@ -1,0 +1,58 @@
+# Every target works as the very first command: each one builds .venv if it is missing or out of date.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+
+BIN   := .venv/bin
+READY := .venv/.installed
+PIP   := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+# One thread per worker: two workers with a thread pool each would fight for the same cores.
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup test test-full format format-check lint types check clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "PYTHON=$(PYTHON) makes the environment, WORKERS=$(WORKERS) processes run the tests; both can be overridden."
+
+setup: $(READY) ## make .venv with the pinned packages and unbottle itself, editable
+
+# torch comes first, in a call of its own and by exact version, so that the machine's own build of that
+# version (CPU only, say) is taken where there is one, and nothing later replaces it.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("The pinned packages need Python 3.11 or newer, and $(PYTHON) is %d.%d. Name another: make setup PYTHON=python3.12" % v)'
+	@echo "Installing into .venv (the first time takes a few minutes)"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) $(TORCH)
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+test: $(READY) ## run the tests, the long matrix left out
+	@$(PYTEST)
+
+test-full: $(READY) ## run all tests, the long matrix included
+	@$(PYTEST) -m "full or not full"
+
+format: $(READY) ## sort imports and reformat
+	@$(BIN)/ruff check --quiet --select I --fix .
+	@$(BIN)/ruff format .
+
+format-check: $(READY) ## fail if make format would change a file
+	@$(BIN)/ruff format --check .
+
+lint: $(READY) ## run ruff's rules
+	@$(BIN)/ruff check .
+
+types: $(READY) ## run mypy
+	@$(BIN)/mypy
+
+check: format-check lint types test ## everything a change must pass
+
+clean: ## delete caches and built packages (.venv stays)
+	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name .venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

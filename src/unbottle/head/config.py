@@ -1,0 +1,44 @@
+"""HeadConfig: everything needed to build a head, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from unbottle.spec import Method
+
+CONVENTIONS = ("paper", "release")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig:
+    """The one main dial is the method; the rest follows from the model it is attached to."""
+
+    method: Method
+    hidden_size: int  # D, of h^M and of the output embeddings
+    vocabulary: int  # V
+    encoder_decoder: bool = False
+    source_size: int | None = None  # width of the encoder's states; None: D
+    convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "method", Method.parse(self.method))
+        if self.convention not in CONVENTIONS:
+            raise ValueError(f"convention {self.convention!r}: expected one of {', '.join(CONVENTIONS)}.")
+        self.method.check(encoder_decoder=self.encoder_decoder, vocabulary=self.vocabulary)
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Layers x window of hidden states the head reads; 1x1 without Mi."""
+        return self.method.mi_block(encoder_decoder=self.encoder_decoder) or (1, 1)
+
+    @property
+    def q_size(self) -> int:
+        return self.hidden_size * (2 if self.method.mi else 1)
+
+    @property
+    def bias(self) -> bool:
+        """The paper's sizes say: projections have a bias on decoder-only models, none on encoder-decoder ones."""
+        return not self.encoder_decoder
+
+    def to_dict(self) -> dict[str, object]:
+        return {**asdict(self), "method": str(self.method)}

@@ -1,0 +1,78 @@
+"""Distribution: weighted softmaxes plus copied mass. Every method ends in one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unbottle.ops import DenseLogits, Words
+
+IGNORED = -100  # the label that has no loss, as everywhere in the ecosystem
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Probability put on words directly: log_mass where the word is present."""
+
+    words: Words
+    log_mass: Float[Tensor, "B T S"]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """P(x | c_t) = sum_k exp(log_weights_k) softmax(logits_k)(x) + copied(x).
+
+    Without `log_weights` there is one softmax of weight one. `first_stage` is what a two-stage method predicted
+    before its second stage; its loss is added in training.
+    """
+
+    logits: tuple[DenseLogits, ...]
+    log_weights: Float[Tensor, "B T K"] | None = None
+    copied: Copied | None = None
+    first_stage: Distribution | None = None
+
+    @property
+    def is_softmax(self) -> bool:
+        """One softmax and nothing else: its logits say everything."""
+        return self.log_weights is None and self.copied is None
+
+    def log_probs(self) -> Float[Tensor, "B T V"]:
+        """log P of every word."""
+        parts = [logits.values - logits.logsumexp()[..., None] for logits in self.logits]
+        generated = self._mixed(torch.stack(parts, dim=-2))
+        if self.copied is None:
+            return generated
+        base, words = DenseLogits(generated), self.copied.words
+        return base.overwrite("COPY", words, torch.logaddexp(base.at(words), self.copied.log_mass)).values
+
+    def nll(self, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """-log P(label), 0 where the label is -100."""
+        self._check(labels)
+        label = Words(labels.clamp(min=0)[..., None], (labels != IGNORED)[..., None])
+        parts = [logits.at(label) - logits.logsumexp()[..., None] for logits in self.logits]
+        log_prob = self._mixed(torch.stack(parts, dim=-2))[..., 0]
+        if self.copied is not None:
+            is_label = self.copied.words.present & (self.copied.words.ids == label.ids)
+            log_mass = self.copied.log_mass.where(is_label, 0).sum(-1)  # the words are distinct: one hit at most
+            log_prob = torch.logaddexp(log_prob, log_mass.where(is_label.any(-1), -torch.inf))
+        return (-log_prob).where(labels != IGNORED, 0)
+
+    def _mixed(self, log_probs: Float[Tensor, "B T K S"]) -> Float[Tensor, "B T S"]:
+        if self.log_weights is None:
+            return log_probs[..., 0, :]
+        return (log_probs + self.log_weights[..., None]).logsumexp(-2)
+
+    def _check(self, labels: Tensor) -> None:
+        values = self.logits[0].values
+        if labels.shape != values.shape[:2]:
+            raise ValueError(f"labels have shape {tuple(labels.shape)}, the positions {tuple(values.shape[:2])}.")
+        if torch.compiler.is_compiling() or labels.is_meta:
+            return
+        wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= values.shape[-1]))]
+        if wrong.numel():
+            raise ValueError(
+                f"label {int(wrong[0])}: allowed are 0 to {values.shape[-1] - 1}, and {IGNORED} for no loss."
+            )

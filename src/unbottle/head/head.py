@@ -1,0 +1,181 @@
+"""Head: the output layer. The five lines of the data flow are `forward` and `distribution`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from unbottle.head import check
+from unbottle.head.bases import Mixture, PointerGenerator, PointerSentinel
+from unbottle.head.config import HeadConfig
+from unbottle.head.distribution import Distribution
+from unbottle.head.embedding import Embedding
+from unbottle.head.inputs import Inputs, SecondPass
+from unbottle.head.multi_input import MultiInput, blocks
+from unbottle.head.partition import PARTITIONS, Partition
+from unbottle.head.partitions import CopyNet, WordByWord
+from unbottle.head.past import Past
+from unbottle.head.pointer import Pointer
+from unbottle.head.projection import Needs, Projection
+from unbottle.head.states import Source, States
+from unbottle.head.tokens import Tokens
+from unbottle.ops import DenseLogits
+
+GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
+    "pg": PointerGenerator,
+    "ps": PointerSentinel,
+    "copynet": CopyNet,
+}
+
+
+class Head(nn.Module):
+    """An output layer of the paper: hidden states and words in, a distribution over the next word out.
+
+    Parameters carry the paper's letters: `L["V"]`, `"C"`, `"E"`, `"PD"`, `"LD"`, `"PE"`, `"LE"`, `"R1"`, `"R2"`, ...
+    (MoS: `"V"`, `"V2"`, `"V3"`; wbwR: `"R"`), `L_h` (Mi), `prior` (MoS), `gate` (PG, PS, CopyNet).
+    """
+
+    def __init__(self, config: HeadConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.strict = False  # also refuse NaN and infinity; costs a pass over the hidden states and logits
+        method, size = config.method, config.hidden_size
+        pointer = Pointer(source=config.encoder_decoder)
+        self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
+        self.prior = Mixture(config.q_size, method.softmaxes) if method.base == "mos" else None
+        self.gate = GATES[method.base](size, pointer) if method.base in GATES else None
+        self.L_h = MultiInput(size, *config.block) if method.mi else None
+        self.partitions = _partitions(config, self.gate)
+
+        users: list[Partition | Pointer] = [*self.partitions]
+        if method.base in ("pg", "ps"):
+            users.append(pointer)
+        needs = {need.name: need for user in users for need in user.needs}
+        if method.base != "none":
+            needs = {name: Needs(name) for name in self.softmaxes} | needs
+        self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
+        keys = {key for user in users for key in user.keys}
+        self.context_keys = sorted(key for key in keys if needs[key].of == "q")
+        self.source_keys = sorted(key for key in keys if needs[key].of == "source")
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether this head needs the encoder input."""
+        return bool(self.source_keys) or "e" in self.config.method.letters
+
+    def forward(
+        self,
+        states: States,
+        embedding: Embedding,
+        *,
+        source: Source | None = None,
+        past: Past | None = None,
+        second_pass: SecondPass | None = None,
+    ) -> Distribution:
+        """The distribution over the next word at each position. A `past` is read, then remembers these positions."""
+        return self.distribution(self.inputs(states, embedding, source=source, past=past, second_pass=second_pass))
+
+    def distribution(self, x: Inputs) -> Distribution:
+        """Logits of the vocabulary, partitions in order, softmax."""
+        first, *others = (DenseLogits(x.embedding.logits(self._f_V(x, name))) for name in self.softmaxes)
+        if self.strict:
+            check.check_finite("logits", first.values)
+        first_stage = None
+        for partition in self.partitions:
+            if isinstance(partition, WordByWord):
+                first_stage = self._mix(x, (first, *others))
+            words = partition.words(x, first)
+            first = first.overwrite(partition.name, words, partition.score(x, words, first.at(words)))
+        return replace(self._mix(x, (first, *others)), first_stage=first_stage)
+
+    def inputs(
+        self,
+        states: States,
+        embedding: Embedding,
+        *,
+        source: Source | None = None,
+        past: Past | None = None,
+        second_pass: SecondPass | None = None,
+    ) -> Inputs:
+        """Hidden states become q, words become texts. Take `rows` of the result to work on some positions only."""
+        check.check_embedding(self.config, embedding)
+        check.check_states(self.config, states, past, embedding.weight.shape[0])
+        if self.strict:
+            check.check_finite("layers", states.layers)
+        past = Past() if past is None else past
+        before, positions = len(past), states.ids.shape[1]
+        mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
+        seen = past.push(
+            ids=states.ids,
+            mask=mask,
+            readable=mask if states.readable is None else states.readable,
+            documents=torch.zeros_like(states.ids) if states.documents is None else states.documents,
+        )
+        block = self._block(states.layers, seen, past)
+        h = states.layers[:, :, 0]
+        q = h if self.L_h is None or block is None else self.L_h.q(h, block)
+        position = torch.arange(before, before + positions, device=h.device)
+        keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
+        visible = self._visible(seen, position) & mask[..., None]
+        return Inputs(
+            q=q,
+            h=h,
+            positions=position,
+            context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], visible, keys),
+            source=self._source(source, len(states.ids), embedding),
+            embedding=embedding,
+            L=self.L,
+            L_h=self.L_h,
+            block=block,
+            second_pass=second_pass,
+        )
+
+    def _projection(self, need: Needs) -> Projection:
+        size = self.config.hidden_size
+        width = self.config.q_size if need.of == "q" else self.config.source_size or size
+        return Projection(width, size, start=need.start, bias=self.config.bias)
+
+    def _f_V(self, x: Inputs, name: str) -> Tensor:
+        return x.f(name) if name in self.L else x.h
+
+    def _mix(self, x: Inputs, logits: tuple[DenseLogits, ...]) -> Distribution:
+        if self.prior is not None:
+            return self.prior.distribution(x, logits)
+        if self.gate is None or isinstance(self.gate, CopyNet):
+            return Distribution(logits)
+        return self.gate.distribution(x, logits)
+
+    def _block(self, layers: Tensor, seen: dict[str, Tensor], past: Past) -> Tensor | None:
+        if self.L_h is None:
+            return None
+        window = self.config.block[1]
+        history = past.push(layers=layers)["layers"]
+        return blocks(history, seen["mask"], seen["documents"], window=window, positions=layers.shape[1])
+
+    def _visible(self, seen: dict[str, Tensor], position: Tensor) -> Tensor:
+        """Which tokens each position reads: up to itself (the authors' code: before itself), of its document."""
+        columns = torch.arange(seen["ids"].shape[1], device=position.device)
+        last = position[:, None] if self.config.convention == "paper" else position[:, None] - 1
+        here = seen["documents"][:, position]
+        return (columns <= last) & seen["readable"][:, None] & (seen["documents"][:, None] == here[..., None])
+
+    def _source(self, source: Source | None, batch: int, embedding: Embedding) -> Tokens | None:
+        if not self.reads_source:
+            return None
+        check.check_source(self.config, source, batch, embedding.weight.shape[0])
+        assert source is not None
+        mask = torch.ones_like(source.ids, dtype=torch.bool) if source.mask is None else source.mask
+        keys = {name: self.L[name](source.states) for name in self.source_keys}
+        return Tokens.of(source.ids, mask, torch.zeros_like(source.ids), mask[:, None], keys)
+
+
+def _partitions(config: HeadConfig, gate: nn.Module | None) -> list[Partition]:
+    """Partitions in the order in which they write. Hybrids are order, not code."""
+    chosen = [partition for letter in config.method.letters for partition in PARTITIONS[letter](config)]
+    if isinstance(gate, CopyNet):
+        chosen.append(gate)
+    if config.method.wbwr:
+        chosen.append(WordByWord(config.method.wbwr))
+    return sorted(chosen, key=lambda partition: partition.order)

@@ -1,0 +1,56 @@
+"""Inputs: what partitions and distributions compute with, the x of the data flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from unbottle.head.embedding import Embedding
+from unbottle.head.multi_input import MultiInput
+from unbottle.head.tokens import Tokens
+from unbottle.ops import Words
+
+# (candidates B T S, f_R B T D, positions T) -> the candidates' layers, B T S L D: the second pass of wbwR
+SecondPass = Callable[[Words, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Hidden states, words and projections at some positions."""
+
+    q: Float[Tensor, "B T Q"]
+    h: Float[Tensor, "B T D"]  # h^M
+    positions: Int[Tensor, " T"]  # counted from the first position the head ever saw
+    context: Tokens
+    source: Tokens | None
+    embedding: Embedding
+    L: nn.ModuleDict
+    L_h: MultiInput | None = None
+    block: Float[Tensor, "B T L W D"] | None = None
+    second_pass: SecondPass | None = None
+
+    def f(self, name: str) -> Float[Tensor, "B T D"]:
+        """f_{c_t,name} = L^f_name(q)."""
+        projected: Tensor = self.L[name](self.q)
+        return projected
+
+    def rows(self, rows: slice) -> Inputs:
+        """The same inputs at some of the positions."""
+        return replace(
+            self,
+            q=self.q[:, rows],
+            h=self.h[:, rows],
+            positions=self.positions[rows],
+            context=self.context.rows(rows),
+            block=None if self.block is None else self.block[:, rows],
+        )
+
+    def text(self, *, source: bool) -> Tokens:
+        """The encoder input or the context."""
+        if not source:
+            return self.context
+        assert self.source is not None, "checked when the inputs were built"
+        return self.source

@@ -1,0 +1,26 @@
+"""C: the words of the context get a projection of their own."""
+
+from torch import Tensor
+
+from unbottle.head.inputs import Inputs
+from unbottle.head.partition import Partition, register
+from unbottle.head.projection import Needs
+from unbottle.ops import Logits, Words
+from unbottle.spec import Letter
+
+
+class Context(Partition):
+    """S = {x | x in c_t},   Logit(x, c_t) = f_C . w_x                    section "Context Partition (C)"."""
+
+    order = 40
+    name = "C"
+    needs = (Needs("C"),)
+
+    def words(self, x: Inputs, logits: Logits) -> Words:
+        return x.context.words
+
+    def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
+        return x.embedding.at(x.f("C"), words)
+
+
+register(Letter(letter="c", meaning="context partition"), lambda config: [Context()])

@@ -1,0 +1,38 @@
+"""CopyNet: the probability of copying a word is added to that of generating it, before normalisation."""
+
+import torch
+from torch import Tensor, nn
+
+from unbottle.head.inputs import Inputs
+from unbottle.head.partition import Partition
+from unbottle.head.pointer import Pointer
+from unbottle.ops import Logits, Words
+
+
+class CopyNet(nn.Module, Partition):
+    """exp Logit(x) = exp(f_V . w_x) + sum over the occurrences j of x of exp(f_P . L_L(h_j) + b)            eq:CopyNet
+
+    As a partition: S = the words of the text, score = logaddexp(now, copied). A fresh CopyNet is the plain softmax
+    up to N exp(b) / Z: b starts at -14, and whoever knows Z lowers it where Z is small (GPT-2's is; the paper could
+    not train CopyNet there). The paper does not say where its b starts.
+    """
+
+    order = 60
+    name = "COPY"
+
+    def __init__(self, size: int, pointer: Pointer) -> None:
+        super().__init__()
+        self.pointer = pointer
+        self.needs, self.keys = pointer.needs, pointer.keys
+        self.b = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.b, -14.0)
+
+    def words(self, x: Inputs, logits: Logits) -> Words:
+        return self.pointer.text(x).words
+
+    def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
+        copied = self.pointer.dot(x, self.pointer.states(x)) + self.b
+        return torch.logaddexp(now, self.pointer.text(x).logsumexp(copied))

@@ -1,0 +1,44 @@
+"""wbwR: a second pass of the model reads the candidates themselves. Slow; the paper's upper bound."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unbottle.head.inputs import Inputs
+from unbottle.head.partition import Partition
+from unbottle.head.projection import WHISPER, Needs
+from unbottle.ops import Logits, Words
+
+
+class WordByWord(Partition):
+    """S = W(k),   Logit(x, c_t) = now + f_R . L_LD(q_x)                                                 eq:logit_w2wR
+
+    q_x is the hidden state of candidate x appended to the context; the caller's second pass supplies its layers. With
+    Mi the window of a candidate is itself and the positions before it. L_LD is the one of P where there is P: the
+    paper gives both the same name.
+    """
+
+    order = 90
+    name = "WBWR"
+    needs = (Needs("R"), Needs("LD", WHISPER))
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def words(self, x: Inputs, logits: Logits) -> Words:
+        return logits.top(self.k)
+
+    def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
+        if x.second_pass is None:
+            raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
+        f_R = x.f("R")
+        keys = x.L["LD"](self._q(x, x.second_pass(words, f_R, x.positions)))
+        local: Tensor = (keys @ f_R[..., None])[..., 0]
+        return now + local
+
+    def _q(self, x: Inputs, layers: Float[Tensor, "B T S L D"]) -> Float[Tensor, "B T S Q"]:
+        h = layers[..., 0, :]
+        if x.L_h is None or x.block is None:
+            return h
+        before = x.block[:, :, None, :, :-1].expand(-1, -1, layers.shape[2], -1, -1, -1)
+        return x.L_h.q(h, torch.cat([layers[..., None, :], before], dim=-2))

@@ -1,0 +1,55 @@
+"""Past: what a head must remember to go on from where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+class Past:
+    """The head's state while decoding: one tensor of B x N x ... for each thing it remembers.
+
+    Training starts from no past, decoding from what earlier calls left; nothing else differs. Ids, masks and documents
+    are kept for the words of the context, `layers` for the window of Mi, and each partition's keys under their name.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return self.tensors["ids"].shape[1] if self.tensors else 0
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.tensors["ids"].shape[0] if self.tensors else None
+
+    def push(self, **new: Tensor) -> dict[str, Tensor]:
+        """Remember these positions too; returns everything remembered under the same names."""
+        for name, tensor in new.items():
+            before = self.tensors.get(name)
+            self.tensors[name] = tensor if before is None else torch.cat([before, tensor], dim=1)
+        return {name: self.tensors[name] for name in new}
+
+    def reorder(self, rows: Int[Tensor, " R"]) -> None:
+        """Row r of the batch becomes what row `rows[r]` was: beams move, rows are selected or repeated."""
+        self._each(lambda tensor: tensor.index_select(0, rows.to(tensor.device)))
+
+    def select(self, rows: Int[Tensor, " R"]) -> None:
+        """Keep some rows of the batch."""
+        self.reorder(rows)
+
+    def repeat(self, times: int) -> None:
+        """Each row of the batch `times` times in a row."""
+        self._each(lambda tensor: tensor.repeat_interleave(times, dim=0))
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first `length` positions."""
+        if not 0 <= length <= len(self):
+            raise ValueError(f"crop to {length} positions: this past has {len(self)}; give 0 to {len(self)}.")
+        self._each(lambda tensor: tensor[:, :length])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> None:
+        self.tensors = {name: change(tensor) for name, tensor in self.tensors.items()}

@@ -1,0 +1,35 @@
+"""Projection: L^f, a linear layer that starts as a multiple of the identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+WHISPER = 1e-10  # where the paper starts L_PD, L_LD, L_PE, L_LE: so quiet that a fresh head is the plain softmax
+
+
+@dataclass(frozen=True)
+class Needs:
+    """A projection that a partition or a distribution asks for."""
+
+    name: str  # the paper's letters
+    start: float = 1.0
+    of: Literal["q", "source"] = "q"  # what it projects: q, or the states of the encoder
+
+
+class Projection(nn.Linear):
+    """L^f = start * [I | 0]: identity on the h^M part of q, zero on the Mi part; bias zero."""
+
+    def __init__(self, in_features: int, out_features: int, *, start: float, bias: bool) -> None:
+        self.start = start
+        super().__init__(in_features, out_features, bias=bias)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        nn.init.eye_(self.weight)
+        self.weight.mul_(self.start)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)

@@ -1,0 +1,74 @@
+"""Tokens: a text whose words may be set apart or copied, c_t or I, with repeated words folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from unbottle.ops import Words, widen
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a text and which of them each position may read.
+
+    Column n stands for the n-th token; the column of a word is that of its first occurrence. A visible token's first
+    occurrence is always visible too, so `first` need not know the position.
+    """
+
+    ids: Int[Tensor, "B N"]
+    first: Int[Tensor, "B N"]  # column of the first occurrence of the same word in the same document
+    visible: Bool[Tensor, "B #T N"]
+    keys: Mapping[str, Tensor]  # local embeddings of the tokens, B N D each
+
+    @staticmethod
+    def of(ids: Tensor, readable: Tensor, documents: Tensor, visible: Tensor, keys: Mapping[str, Tensor]) -> Tokens:
+        """Tokens of a text; what is not readable has no word."""
+        ids = ids.where(readable, 0)
+        group = documents.where(readable, documents.max() + 1 if documents.numel() else documents)
+        return Tokens(ids, first_occurrence(ids, group), visible, keys)
+
+    @property
+    def words(self) -> Words:
+        """S = {x | x in the text}, each word once."""
+        columns = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return Words(self.ids[:, None], self.visible & (self.first == columns)[:, None])
+
+    def rows(self, rows: slice) -> Tokens:
+        """The same tokens as some positions see them."""
+        shared = self.visible.shape[1] == 1
+        return self if shared else replace(self, visible=self.visible[:, rows])
+
+    def mean(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
+        """Token scores -> word scores, the mean over the occurrences a position sees: f . mean(e) = mean(f . e)."""
+        visible = self.visible.expand_as(scores)
+        total = self._sum(widen(scores) * visible)
+        return total / self._sum(visible.to(total.dtype)).clamp(min=1)
+
+    def logsumexp(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
+        """Token scores -> word scores, the log of the sum of exp over the occurrences a position sees."""
+        scores = widen(scores).masked_fill(~self.visible, -torch.inf)
+        column = self.first[:, None].expand_as(scores)
+        highest = torch.full_like(scores, -torch.inf).scatter_reduce(-1, column, scores.detach(), "amax")
+        highest = highest.masked_fill(highest == -torch.inf, 0)
+        total = self._sum((scores - highest.gather(-1, column)).exp())
+        return highest + total.where(total > 0, 1).log()
+
+    def _sum(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
+        return torch.zeros_like(scores).scatter_add(-1, self.first[:, None].expand_as(scores), scores)
+
+
+def first_occurrence(ids: Int[Tensor, "B N"], group: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
+    """Column of the first token with the same id and group. Two stable sorts: by id, then by group."""
+    order = ids.argsort(dim=1, stable=True)
+    order = order.gather(1, group.gather(1, order).argsort(dim=1, stable=True))
+    ordered, grouped = ids.gather(1, order), group.gather(1, order)
+    new = F.pad((ordered[:, 1:] != ordered[:, :-1]) | (grouped[:, 1:] != grouped[:, :-1]), (1, 0), value=True)
+    columns = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    start = columns.where(new, 0).cummax(dim=1).values if ids.shape[1] else columns
+    return torch.empty_like(ids, dtype=torch.long).scatter(1, order, order.gather(1, start))

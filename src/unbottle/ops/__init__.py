@@ -1,0 +1,8 @@
+"""Functions on tensors: sets of words, the logits seam, deterministic top-k. Imports torch only."""
+
+from unbottle.ops.logits import DenseLogits, Logits, Write
+from unbottle.ops.precision import widen
+from unbottle.ops.top import top
+from unbottle.ops.words import Words
+
+__all__ = ["DenseLogits", "Logits", "Words", "Write", "top", "widen"]

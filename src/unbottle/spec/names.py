@@ -1,0 +1,28 @@
+"""The methods of the paper, by the names its tables give them."""
+
+PAPER_METHODS: tuple[str, ...] = (
+    "Softmax",
+    "Softmax + Mi",
+    "MoS",
+    "MoS + Mi",
+    "PG",
+    "PS",
+    "PG + Mi",
+    "PS + Mi",
+    "CopyNet",
+    "Softmax + R:20 + Mi",
+    "Softmax + R:20,100 + Mi",
+    "Softmax + C + Mi",
+    "Softmax + P + Mi",
+    "Softmax + CR:20,100 + Mi",
+    "Softmax + CPR:20,100 + Mi",
+    "MoS + CPR:20,100 + Mi",
+    "Softmax + wbwR:100 + Mi",
+    "Softmax + CPR:20,100 + wbwR:100 + Mi",
+    "S + R:20",
+    "S + E",
+    "S + CE",
+    "S + CER:20",
+    "S + CEPR:20",
+    "S + CEPR:20 + Mi",
+)

@@ -1,0 +1,212 @@
+"""Random heads with random inputs, for the library and for the oracle alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import oracle
+import torch
+from torch import Tensor
+
+from unbottle.head import Embedding, Head, HeadConfig, Past, Source, States
+from unbottle.spec import PAPER_METHODS, Method
+
+VOCABULARY, SIZE = 13, 4
+SMALL_KS = {20: 3, 100: 6}  # the paper's k, shrunk to a vocabulary of thirteen words
+COMBINATIONS = (
+    "none",
+    "mos:2+cr:5+mi:2x2",
+    "softmax+r:1,4,9",
+    "pg+cr:2",
+    "ps+c+mi:1x2",
+    "mos:2+p",
+    "softmax+cpr:2",
+    "mos:2+cp+wbwr:3",
+    "softmax+cepr:2,7+mi:2x3",
+    "mos:2+cep",
+    "pg+e",
+    "ps+cer:3",
+    "copynet+mi",
+    "softmax+er:2+wbwr:4+mi",
+)
+
+
+def shrunk(name: str) -> str:
+    """A method of the paper with ks that fit a small vocabulary."""
+    method = Method.parse(name)
+    ks = tuple(SMALL_KS.get(k, k) for k in method.ks)
+    return str(replace(method, ks=ks, wbwr=SMALL_KS[method.wbwr] if method.wbwr else None))
+
+
+def every_method() -> list[tuple[str, bool]]:
+    """Each method of the paper and some of the rest of the grammar, on each kind of model that takes it."""
+    names = dict.fromkeys([*(shrunk(name) for name in PAPER_METHODS), *COMBINATIONS])
+    return [(name, kind) for name in names for kind in (False, True) if kind or "e" not in Method.parse(name).letters]
+
+
+@dataclass(kw_only=True)
+class Shape:
+    """What hypothesis plays with."""
+
+    ids: list[list[int]]
+    mask: list[list[bool]]
+    readable: list[list[bool]]
+    documents: list[list[int]]
+    source_ids: list[list[int]]
+    source_mask: list[list[bool]]
+
+
+def random_shape(seed: int, batch: int = 2, positions: int = 5, tokens: int = 4) -> Shape:
+    """Repeated words, padding on either side, a document boundary, a start token that may not be read."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(high: int, *size: int) -> Tensor:
+        return torch.randint(0, high, size, generator=generator)
+
+    mask = torch.ones(batch, positions, dtype=torch.bool)
+    mask[0, -1] = positions < 2
+    mask[-1, 0] = positions < 2
+    readable = mask & (draw(6, batch, positions) > 0)
+    documents = (torch.arange(positions) >= draw(positions + 1, batch, 1)).long()
+    source_mask = torch.ones(batch, tokens, dtype=torch.bool)
+    source_mask[0, -1] = False
+    return Shape(
+        ids=draw(VOCABULARY // 2, batch, positions).tolist(),
+        mask=mask.tolist(),
+        readable=readable.tolist(),
+        documents=documents.tolist(),
+        source_ids=draw(VOCABULARY // 2, batch, tokens).tolist(),
+        source_mask=source_mask.tolist(),
+    )
+
+
+class Case:
+    """A head in float64 with parameters far from their start, its inputs, and the same for the oracle."""
+
+    def __init__(
+        self,
+        method: str,
+        encoder_decoder: bool,
+        shape: Shape,
+        *,
+        seed: int = 0,
+        convention: str = "paper",
+        quirks: bool = False,
+        exact: bool = False,
+    ) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.exact = exact
+        self.config = HeadConfig(
+            method=Method.parse(method),
+            hidden_size=SIZE,
+            vocabulary=VOCABULARY,
+            encoder_decoder=encoder_decoder,
+            source_size=SIZE + 1,
+            convention=convention,
+        )
+        self.head = Head(self.config).double()
+        with torch.no_grad():
+            for parameter in self.head.parameters():
+                parameter.copy_(self._draw(*parameter.shape) * (1 if exact else 0.7))
+        self.shape = shape
+        batch, positions = len(shape.ids), len(shape.ids[0])
+        self.layers = self._draw(batch, positions, self.config.block[0], SIZE).requires_grad_()
+        self.weight = self._draw(VOCABULARY, SIZE).requires_grad_()
+        self.source_states = self._draw(batch, len(shape.source_ids[0]), SIZE + 1).requires_grad_()
+        self.embedding = Embedding(
+            weight=self.weight,
+            bias=self._draw(VOCABULARY) if quirks else None,
+            scale=0.5 if quirks else 1.0,
+            softcap=3.0 if quirks and not exact else None,
+        )
+        self.table = self._draw(VOCABULARY, self.config.block[0], SIZE)
+        self.mixing = self._draw(SIZE, SIZE)
+
+    def _draw(self, *size: int) -> Tensor:
+        """Normal numbers; or halves and integers, whose products are exact, so that equal logits are equal bits."""
+        if self.exact:
+            return torch.randint(-2, 3, size, generator=self.generator).double() / 2
+        return torch.randn(size, generator=self.generator, dtype=torch.float64)
+
+    @property
+    def leaves(self) -> dict[str, Tensor]:
+        """Everything a gradient may reach."""
+        inputs = {"layers": self.layers, "weight": self.weight, "source_states": self.source_states}
+        return dict(self.head.named_parameters()) | inputs
+
+    def states(self, positions: slice = slice(None)) -> States:
+        at = {
+            name: torch.tensor(getattr(self.shape, name))[:, positions]
+            for name in ("ids", "mask", "readable", "documents")
+        }
+        return States(layers=self.layers[:, positions], **at)
+
+    @property
+    def source(self) -> Source | None:
+        if not self.config.encoder_decoder:
+            return None
+        ids, mask = torch.tensor(self.shape.source_ids), torch.tensor(self.shape.source_mask)
+        return Source(states=self.source_states, ids=ids, mask=mask)
+
+    def second_pass(self, words, f_R: Tensor, positions: Tensor) -> Tensor:
+        place = positions.double()[None, :, None, None, None] / 10
+        return torch.tanh(self.table[words.ids] + (f_R @ self.mixing)[:, :, None, None] + place)
+
+    def _candidate(self, b: int, t: int, word: int, f_R: Tensor) -> Tensor:
+        return torch.tanh(self.table[word] + f_R @ self.mixing + t / 10)
+
+    def oracle(self) -> oracle.Case:
+        method, encoder = self.config.method, self.config.encoder_decoder
+        return oracle.Case(
+            base=method.base,
+            letters=method.letters,
+            ks=method.ks,
+            mi=method.mi_block(encoder_decoder=encoder),
+            wbwr=method.wbwr,
+            softmaxes=method.softmaxes,
+            convention=self.config.convention,
+            encoder_decoder=encoder,
+            parameters=dict(self.head.named_parameters()),
+            weight=self.weight,
+            bias=self.embedding.bias,
+            scale=self.embedding.scale,
+            softcap=self.embedding.softcap,
+            layers=self.layers,
+            ids=self.shape.ids,
+            mask=self.shape.mask,
+            readable=self.shape.readable,
+            documents=self.shape.documents,
+            source_ids=self.shape.source_ids if encoder else None,
+            source_mask=self.shape.source_mask if encoder else None,
+            source_states=self.source_states if encoder else None,
+            candidates=self._candidate,
+        )
+
+    def whole(self) -> Iterator:
+        yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)
+
+    def chunks(self, size: int = 2) -> Iterator:
+        x = self.head.inputs(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)
+        for start in range(0, len(self.shape.ids[0]), size):
+            yield self.head.distribution(x.rows(slice(start, start + size)))
+
+    def steps(self, prompt: int = 1) -> Iterator:
+        """A prompt, then token by token."""
+        past, positions = Past(), len(self.shape.ids[0])
+        for start, end in zip([0, *range(prompt, positions)], [*range(prompt, positions), positions], strict=True):
+            yield self.head(
+                self.states(slice(start, end)),
+                self.embedding,
+                source=self.source,
+                past=past,
+                second_pass=self.second_pass,
+            )
+
+
+PATHS = {
+    "whole": Case.whole,
+    "chunks": Case.chunks,
+    "tokens": Case.steps,
+    "prompt": lambda case: case.steps(3),
+}

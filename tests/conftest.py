@@ -1,0 +1,15 @@
+"""Every test run checks the shapes that signatures state."""
+
+from jaxtyping import install_import_hook
+
+with install_import_hook("unbottle", "beartype.beartype"):
+    import unbottle  # noqa: F401
+
+import torch
+from hypothesis import HealthCheck, settings
+
+torch.set_num_threads(1)  # the tests run in parallel processes
+settings.register_profile(
+    "unbottle", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("unbottle")

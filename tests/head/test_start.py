@@ -1,0 +1,53 @@
+"""A fresh head predicts what the plain softmax predicts."""
+
+import pytest
+import torch
+from cases import COMBINATIONS
+
+from unbottle.head import Embedding, Head, HeadConfig, Source, States
+from unbottle.spec import PAPER_METHODS, Method
+
+# Total variation to the plain softmax. PG: 1 - p_gen at b_ptr = 7. PS: N exp(b) at b = -14. CopyNet: N exp(b) / Z.
+BOUND = {"pg": 1e-3, "ps": 1e-4, "copynet": 1e-4}
+KINDS = [(name, kind) for name in (*PAPER_METHODS, *COMBINATIONS) for kind in (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder_decoder"), [(n, k) for n, k in KINDS if k or "e" not in Method.parse(n).letters]
+)
+@pytest.mark.parametrize("quirks", [{}, {"scale": 0.3, "softcap": 4.0}])
+def test_fresh_head_is_the_plain_softmax(name: str, encoder_decoder: bool, quirks: dict) -> None:
+    torch.manual_seed(0)
+    size, vocabulary, batch, positions = 24, 211, 2, 30
+    method = Method.parse(name)
+    head = Head(
+        HeadConfig(method=method, hidden_size=size, vocabulary=vocabulary, encoder_decoder=encoder_decoder)
+    ).double()
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=torch.float64)
+
+    layers, embedding = (
+        draw(batch, positions, head.config.block[0], size),
+        Embedding(weight=draw(vocabulary, size), **quirks),
+    )
+    ids = torch.randint(0, vocabulary, (batch, positions))
+    distribution = head(
+        States(layers=layers, ids=ids),
+        embedding,
+        source=Source(states=draw(batch, 9, size), ids=ids[:, :9]),
+        second_pass=lambda words, f_R, positions: draw(*words.ids.shape, head.config.block[0], size),
+    )
+    plain = embedding.logits(layers[:, :, 0]).softmax(-1)
+    variation = (distribution.log_probs().exp() - plain).abs().sum(-1).max() / 2
+    assert variation < BOUND.get(method.base, 1e-9 if method.wbwr else 1e-13)
+    if method.base in BOUND:
+        assert variation > 0  # not so quiet that it could never learn
+
+
+def test_the_paper_starts_pointers_at_a_whisper() -> None:
+    head = Head(HeadConfig(method=Method.parse("softmax+cepr:2+mi"), hidden_size=3, vocabulary=9, encoder_decoder=True))
+    for name, projection in head.L.items():
+        start = 1e-10 if name in ("PD", "LD", "PE", "LE") else 1.0
+        want = torch.eye(3) * start if name == "LE" else torch.cat([torch.eye(3) * start, torch.zeros(3, 3)], dim=1)
+        assert torch.equal(projection.weight, want), name

@@ -1,0 +1,39 @@
+"""Top-k that every path agrees on."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unbottle.ops import top
+
+
+def by_sorting(row: list[float], k: int) -> list[int]:
+    return sorted(sorted(range(len(row)), key=lambda column: (-row[column], column))[:k])
+
+
+@given(
+    rows=st.integers(1, 30).flatmap(
+        lambda width: st.lists(
+            st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=width, max_size=width),
+            min_size=1,
+            max_size=4,
+        )
+    ),
+    k=st.integers(1, 35),
+)
+def test_ties_go_to_the_lower_column(rows: list[list[float]], k: int) -> None:
+    assert top(torch.tensor(rows), k).tolist() == [by_sorting(row, k) for row in rows]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_many_ties_in_a_wide_row(dtype: torch.dtype) -> None:
+    values = torch.randn(3, 5, 2000, generator=torch.Generator().manual_seed(0)).mul(4).round().to(dtype)
+    want = values.sort(dim=-1, descending=True, stable=True).indices[..., :50].sort(-1).values
+    assert torch.equal(top(values, 50), want)
+
+
+def test_compiles_as_one_graph() -> None:
+    values = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(torch.compile(lambda v: top(v, 7), fullgraph=True, backend="aot_eager")(values), top(values, 7))
+    torch.library.opcheck(top, (values, 7))

@@ -1,0 +1,46 @@
+"""A file imports only from layers above its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import unbottle
+
+ROOT = Path(unbottle.__file__).parent
+ABOVE = {
+    "spec": set(),
+    "ops": set(),
+    "head": {"spec", "ops"},
+}
+THIRD_PARTY = {
+    "spec": set(),
+    "ops": {"torch", "jaxtyping"},
+    "head": {"torch", "jaxtyping"},
+}
+FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_upwards(path: Path) -> None:
+    import sys
+
+    layer = path.relative_to(ROOT).parts[0]
+    for name in imports(path):
+        package, *rest = name.split(".")
+        if package == "unbottle":
+            assert rest, f"{path} imports all of unbottle"
+            assert rest[0] in ABOVE[layer] | {layer}, f"{layer} may not import {name}"
+        elif package not in sys.stdlib_module_names:
+            assert package in THIRD_PARTY[layer], f"{layer} may not import {name}"
