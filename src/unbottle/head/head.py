@@ -105,7 +105,7 @@ class Head(nn.Module):
         if self.strict:
             check.check_finite("layers", states.layers)
         past = Past() if past is None else past
-        before, positions = len(past), states.ids.shape[1]
+        positions = past.positions(states.ids.shape[1], states.ids.device)
         mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
         seen = past.push(
             ids=states.ids,
@@ -113,16 +113,15 @@ class Head(nn.Module):
             readable=mask if states.readable is None else states.readable,
             documents=torch.zeros_like(states.ids) if states.documents is None else states.documents,
         )
-        block = self._block(states.layers, seen, past)
+        block = self._block(states.layers, seen, past, positions)
         h = states.layers[:, :, 0]
         q = h if self.L_h is None or block is None else self.L_h.q(h, block)
-        position = torch.arange(before, before + positions, device=h.device)
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
-        visible = self._visible(seen, position) & mask[..., None]
+        visible = self._visible(seen, positions) & mask[..., None]
         return Inputs(
             q=q,
             h=h,
-            positions=position,
+            positions=positions,
             context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], visible, keys),
             source=self._source(source, len(states.ids), embedding),
             embedding=embedding,
@@ -147,18 +146,17 @@ class Head(nn.Module):
             return Distribution(logits)
         return self.gate.distribution(x, logits)
 
-    def _block(self, layers: Tensor, seen: dict[str, Tensor], past: Past) -> Tensor | None:
+    def _block(self, layers: Tensor, seen: dict[str, Tensor], past: Past, positions: Tensor) -> Tensor | None:
         if self.L_h is None:
             return None
-        window = self.config.block[1]
         history = past.push(layers=layers)["layers"]
-        return blocks(history, seen["mask"], seen["documents"], window=window, positions=layers.shape[1])
+        return blocks(history, seen["mask"], seen["documents"], positions, self.config.block[1])
 
-    def _visible(self, seen: dict[str, Tensor], position: Tensor) -> Tensor:
+    def _visible(self, seen: dict[str, Tensor], positions: Tensor) -> Tensor:
         """Which tokens each position reads: up to itself (the authors' code: before itself), of its document."""
-        columns = torch.arange(seen["ids"].shape[1], device=position.device)
-        last = position[:, None] if self.config.convention == "paper" else position[:, None] - 1
-        here = seen["documents"][:, position]
+        columns = torch.arange(seen["ids"].shape[1], device=positions.device)
+        last = positions[:, None] if self.config.convention == "paper" else positions[:, None] - 1
+        here = seen["documents"][:, positions]
         return (columns <= last) & seen["readable"][:, None] & (seen["documents"][:, None] == here[..., None])
 
     def _source(self, source: Source | None, batch: int, embedding: Embedding) -> Tokens | None:

@@ -30,21 +30,12 @@ def blocks(
     layers: Float[Tensor, "B N L D"],
     mask: Bool[Tensor, "B N"],
     documents: Int[Tensor, "B N"],
-    *,
+    positions: Int[Tensor, " T"],
     window: int,
-    positions: int,
 ) -> Float[Tensor, "B T L W D"]:
-    """For each of the last `positions` positions, its hidden states and those of the window before it."""
-    layers = layers * mask[..., None, None]
-    total = layers.shape[1]
-    start = total - positions
-    here = documents[:, start:]
-    shifted = []
-    for offset in range(window):
-        end = max(total - offset, 0)
-        earlier = slice(min(max(start - offset, 0), end), end)
-        lead = positions - (end - earlier.start)  # positions whose window begins before the start
-        states = F.pad(layers[:, earlier], (0, 0, 0, 0, lead, 0))
-        same = F.pad(documents[:, earlier] == here[:, lead:], (lead, 0))
-        shifted.append(states * same[..., None, None])
-    return torch.stack(shifted, dim=3)
+    """For each of some positions, its hidden states and those of the window before it."""
+    earlier = positions[:, None] - torch.arange(window, device=positions.device)  # T W
+    inside, earlier = earlier >= 0, earlier.clamp(min=0)
+    same = documents[:, earlier] == documents[:, positions, None]
+    real = inside & mask[:, earlier] & same
+    return (layers[:, earlier] * real[..., None, None]).transpose(2, 3)

@@ -22,6 +22,10 @@ class Past:
     def __len__(self) -> int:
         return self.tensors["ids"].shape[1] if self.tensors else 0
 
+    def positions(self, count: int, device: torch.device) -> Int[Tensor, " T"]:
+        """Where the next `count` positions will stand."""
+        return torch.arange(len(self), len(self) + count, device=device)
+
     @property
     def batch_size(self) -> int | None:
         return self.tensors["ids"].shape[0] if self.tensors else None
