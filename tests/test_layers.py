@@ -12,11 +12,13 @@ ABOVE = {
     "spec": set(),
     "ops": set(),
     "head": {"spec", "ops"},
+    "hf": {"spec", "ops", "head"},
 }
 THIRD_PARTY = {
     "spec": set(),
     "ops": {"torch", "jaxtyping"},
     "head": {"torch", "jaxtyping"},
+    "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

@@ -105,7 +105,7 @@ class Head(nn.Module):
         if self.strict:
             check.check_finite("layers", states.layers)
         past = Past() if past is None else past
-        positions = past.positions(states.ids.shape[1], states.ids.device)
+        positions = past.advance(states.ids.shape[1], states.ids.device)
         mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
         seen = past.push(
             ids=states.ids,

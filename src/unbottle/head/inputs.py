@@ -37,7 +37,7 @@ class Inputs:
         projected: Tensor = self.L[name](self.q)
         return projected
 
-    def rows(self, rows: slice) -> Inputs:
+    def rows(self, rows: slice | Tensor) -> Inputs:
         """The same inputs at some of the positions."""
         return replace(
             self,

@@ -22,8 +22,8 @@ class Past:
     def __len__(self) -> int:
         return self.tensors["ids"].shape[1] if self.tensors else 0
 
-    def positions(self, count: int, device: torch.device) -> Int[Tensor, " T"]:
-        """Where the next `count` positions will stand."""
+    def advance(self, count: int, device: torch.device) -> Int[Tensor, " T"]:
+        """Begin the next `count` positions; says where they stand. What is pushed next belongs to them."""
         return torch.arange(len(self), len(self) + count, device=device)
 
     @property
@@ -36,6 +36,10 @@ class Past:
             before = self.tensors.get(name)
             self.tensors[name] = tensor if before is None else torch.cat([before, tensor], dim=1)
         return {name: self.tensors[name] for name in new}
+
+    def latest(self, name: str) -> Tensor:
+        """What is remembered of the last position, B x 1 x ..."""
+        return self.tensors[name][:, -1:]
 
     def reorder(self, rows: Int[Tensor, " R"]) -> None:
         """Row r of the batch becomes what row `rows[r]` was: beams move, rows are selected or repeated."""

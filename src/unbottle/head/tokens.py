@@ -39,7 +39,7 @@ class Tokens:
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         return Words(self.ids[:, None], self.visible & (self.first == columns)[:, None])
 
-    def rows(self, rows: slice) -> Tokens:
+    def rows(self, rows: slice | Tensor) -> Tokens:
         """The same tokens as some positions see them."""
         shared = self.visible.shape[1] == 1
         return self if shared else replace(self, visible=self.visible[:, rows])

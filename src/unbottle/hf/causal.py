@@ -1,0 +1,94 @@
+"""Causal language models with a head: backbone, head, loss."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torch import Tensor
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOutputWithPast
+from transformers.utils import can_return_tuple
+
+from unbottle.hf.cache import refuse_foreign
+from unbottle.hf.loss import mean_loss, shifted
+from unbottle.hf.mixin import HeadMixin, two_dimensional
+from unbottle.hf.text import documents_of, states
+
+
+class CausalHead(HeadMixin):
+    """`forward` of a causal model: the same inputs, and two more that only a head asks for.
+
+    `context_mask` (batch, positions) tells padding where attention_mask has another shape; `context_ids` tells the
+    words where inputs_embeds are given instead of ids.
+    """
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        output_hidden_states: bool | None = None,
+        shift_labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        context_mask: Tensor | None = None,
+        context_ids: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        refuse_foreign(past_key_values)
+        mask = two_dimensional(attention_mask, context_mask, "attention_mask")
+        documents = documents_of(position_ids, self._past_before(past_key_values), kwargs)
+        asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        if past_key_values is not None:
+            kwargs["past_key_values"] = past_key_values
+        if position_ids is not None:
+            kwargs["position_ids"] = position_ids
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            output_hidden_states=self._wanted_layers(asked, self.config.get_text_config().num_hidden_layers),
+            **kwargs,
+        )
+        cache = outputs.get("past_key_values")
+        past = self._past(cache)
+        layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
+        known = input_ids if context_ids is None else context_ids
+        here = states(layers, known, mask, documents, past=past)
+        distribution, logits = self._predict(here, past=past, logits_to_keep=logits_to_keep)
+
+        loss = None
+        if labels is not None and shift_labels is None:
+            shift_labels = shifted(labels)
+        if shift_labels is not None:
+            loss = mean_loss(distribution, shift_labels.to(logits.device), num_items_in_batch)
+        result = {
+            "loss": loss,
+            "logits": logits,
+            "past_key_values": cache,
+            "hidden_states": outputs.get("hidden_states") if asked else None,
+            "attentions": outputs.get("attentions"),
+        }
+        if outputs.get("router_logits") is None:
+            return CausalLMOutputWithPast(**result)
+        return self._with_router(result, outputs.router_logits, attention_mask, labels is not None, kwargs)
+
+    def _with_router(
+        self, result: dict, router_logits: Any, mask: Tensor | None, training: bool, kwargs: dict
+    ) -> MoeCausalLMOutputWithPast:
+        """The load-balancing loss that the model's own class adds, by the model's own function."""
+        config, aux = self.config.get_text_config(), None
+        balance = getattr(sys.modules[self.base_class.__module__], "load_balancing_loss_func", None)
+        if kwargs.get("output_router_logits", getattr(config, "output_router_logits", False)) and balance is not None:
+            experts = next(getattr(config, n) for n in ("num_local_experts", "num_experts") if hasattr(config, n))
+            aux = balance(router_logits, experts, config.num_experts_per_tok, mask)
+            if training:
+                result["loss"] = result["loss"] + config.router_aux_loss_coef * aux.to(result["loss"].device)
+        return MoeCausalLMOutputWithPast(**result, aux_loss=aux, router_logits=router_logits)

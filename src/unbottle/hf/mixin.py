@@ -1,0 +1,154 @@
+"""HeadMixin: what causal and encoder-decoder models with a head have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, StaticCache
+
+from unbottle.head import Distribution, Embedding, Head, Past, Source, States
+from unbottle.hf.cache import add_state, find_state
+from unbottle.hf.quirks import Quirks
+
+if TYPE_CHECKING:
+    from typing import Any as Model  # what the mixin is mixed into: a model class with generate()
+else:
+    Model = object
+
+
+class HeadMixin(Model):
+    """Comes before the model's own class: same parameters, same names, another output layer under `head`."""
+
+    head: Head
+    base_class: type[PreTrainedModel]  # the model's own class, set when the subclass is made
+
+    # -- from hidden states to logits
+
+    def _embedding(self) -> Embedding:
+        return Quirks.of(self.config).embedding(self)
+
+    def _layers(self, last: Tensor, hidden_states: tuple[Tensor, ...] | None) -> Tensor:
+        """B T L D, the last layer first: what the plain output layer would receive, then raw hidden states."""
+        scale = Quirks.of(self.config).hidden_scale
+        top = last if scale == 1.0 else last * scale
+        depth = self.head.config.block[0]
+        if depth == 1:
+            return top[:, :, None]
+        assert hidden_states is not None
+        return torch.stack([top, *(hidden_states[-1 - m] for m in range(1, depth))], dim=2)
+
+    def _wanted_layers(self, asked: Any, count: int) -> Any:
+        """What to pass as output_hidden_states: all if asked for, else the few that Mi needs."""
+        depth = self.head.config.block[0]
+        return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
+
+    def _predict(
+        self,
+        states: States,
+        *,
+        past: Past | None,
+        logits_to_keep: int | Tensor,
+        source: Source | None = None,
+    ) -> tuple[Distribution, Tensor]:
+        """The distribution at the positions to keep, and what the model returns as its logits."""
+        x = self.head.inputs(states, self._embedding(), source=source, past=past)
+        per_row = isinstance(logits_to_keep, Tensor) and logits_to_keep.ndim == 2
+        if isinstance(logits_to_keep, int):
+            x = x.rows(slice(-logits_to_keep, None))
+        elif not per_row:
+            x = x.rows(logits_to_keep)
+        distribution = self.head.distribution(x)
+        scores = distribution.logits[0].values if distribution.is_softmax else distribution.log_probs()
+        scores = scores.to(states.layers.dtype)
+        if per_row:
+            assert isinstance(logits_to_keep, Tensor)
+            by_mask = logits_to_keep.dtype == torch.bool
+            scores = scores[logits_to_keep] if by_mask else scores.take_along_dim(logits_to_keep[..., None], dim=1)
+        return distribution, scores
+
+    # -- the cache
+
+    def _past(self, cache: Cache | None) -> Past | None:
+        """The head's own past, kept in the model's cache. Called after the backbone, which may have made its layers."""
+        return None if cache is None else add_state(cache).past
+
+    @staticmethod
+    def _past_before(cache: Cache | None) -> Past | None:
+        state = None if cache is None else find_state(cache)
+        return None if state is None else state.past
+
+    def _prepare_cache_for_generation(
+        self, generation_config: Any, model_kwargs: dict, generation_mode: Any, batch_size: int, max_cache_length: int
+    ) -> None:
+        super()._prepare_cache_for_generation(
+            generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
+        )
+        cache: Any = model_kwargs.get("past_key_values")
+        own = getattr(cache, "self_attention_cache", cache)
+        if isinstance(own, StaticCache):
+            size = max(max_cache_length, *(int(layer.get_max_length()) for layer in own.layers))
+            state = add_state(cache, size)
+            if state.size is not None and state.size < max_cache_length:
+                own.layers.remove(state)
+                add_state(cache, size)
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Tensor,
+        next_sequence_length: int | None = None,
+        past_key_values: Cache | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        is_first_iteration: bool | None = False,
+        **kwargs: Any,
+    ) -> dict:
+        """As the model's own, and the two-dimensional mask goes along: the head needs it, whatever attention gets."""
+        mask = kwargs.get("decoder_attention_mask") if self.config.is_encoder_decoder else attention_mask
+        prepared: dict = super().prepare_inputs_for_generation(
+            input_ids,
+            next_sequence_length=next_sequence_length,
+            past_key_values=past_key_values,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            is_first_iteration=is_first_iteration,
+            **kwargs,
+        )
+        if mask is None:
+            given = [prepared.get(name) for name in ("decoder_input_ids", "input_ids", "inputs_embeds")]
+            shape = next(tensor.shape[:2] for tensor in given if tensor is not None)
+            mask = torch.ones(shape, dtype=torch.bool, device=input_ids.device)
+        prepared["context_mask"] = mask
+        return prepared
+
+    # -- the library's hooks
+
+    def _get_name(self) -> str:
+        """The base class's: the Trainer decides by this name whether labels are shifted."""
+        return self.base_class.__name__
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Parameters of the head that no checkpoint had start as the head starts them, not as the model's layers do."""
+        if not any(module is mine for mine in self.head.modules()):
+            super()._init_weights(module)
+            return
+        if not hasattr(module, "reset_parameters"):
+            return
+        parameters = module.parameters(recurse=False)
+        loaded = [(p, p.clone()) for p in parameters if getattr(p, "_is_hf_initialized", False)]
+        module.reset_parameters()  # type: ignore[operator]
+        for parameter, value in loaded:
+            parameter.copy_(value)
+
+
+def two_dimensional(mask: Any, context_mask: Tensor | None, what: str) -> Tensor | None:
+    """The mask a head can read. Attention may get any shape, but padding is known from two dimensions only."""
+    if context_mask is not None:
+        return context_mask
+    if mask is None or (isinstance(mask, Tensor) and mask.ndim == 2):
+        return mask
+    shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+    raise ValueError(f"{what} is {shape}: the head needs to know padding; give context_mask of (batch, positions) too.")

@@ -1,0 +1,83 @@
+"""The self-test of attach: a fresh head must predict what the plain model predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbottle.head.partitions import CopyNet
+
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.03}
+POINTER_TOLERANCE = 5e-3  # PG, PS and CopyNet start close to the softmax, not on it
+
+
+class UnsupportedArchitectureError(ValueError):
+    """A model whose output layer does something that the head does not know."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A small batch and what the plain model says about it."""
+
+    inputs: dict[str, Tensor]
+    logits: Tensor
+
+
+@torch.no_grad()
+def probe(model: Any) -> Probe | None:
+    """Run a few random words through the plain model. None on the meta device, where nothing can run."""
+    weight = model.get_output_embeddings().weight
+    if weight.device.type == "meta":
+        return None
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, weight.shape[0], (2, 8), generator=generator).to(model.device)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if model.config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = ids[:, :5].flip(1)
+    return Probe(inputs, _logits(model, inputs))
+
+
+@torch.no_grad()
+def refuse_difference(model: Any, before: Probe) -> None:
+    """Compare the model with its fresh head to what it said before."""
+    if isinstance(model.head.gate, CopyNet):
+        _calibrate(model.head.gate, before)
+    after = _logits(model, before.inputs)
+    if after.shape != before.logits.shape:
+        raise _unsupported(model, f"its logits are {tuple(before.logits.shape)}, the head's {tuple(after.shape)}")
+    was, now = before.logits.double().log_softmax(-1), after.double().log_softmax(-1)
+    if model.head.gate is not None:
+        difference = (was.exp() - now.exp()).abs().sum(-1).max().item() / 2
+        allowed = POINTER_TOLERANCE + TOLERANCE.get(before.logits.dtype, 0.1)
+    else:
+        likely = was > was.amax(-1, keepdim=True) - 20
+        difference = (was - now).where(likely, 0).abs().max().item()
+        allowed = TOLERANCE.get(before.logits.dtype, 0.1)
+    if not difference <= allowed:
+        raise _unsupported(model, f"its words' log-probabilities and a fresh head's differ by {difference:.3g}")
+
+
+def _calibrate(gate: CopyNet, before: Probe) -> None:
+    """CopyNet adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model."""
+    lowest = before.logits.double().logsumexp(-1).min().item()
+    gate.b.fill_(min(lowest, 0.0) - 14.0)
+
+
+def _logits(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+    training = model.training
+    model.eval()
+    try:
+        logits: Tensor = model(**inputs, use_cache=False).logits
+        return logits
+    except Exception as error:
+        raise _unsupported(model, f"a forward pass on words failed: {type(error).__name__}: {error}") from error
+    finally:
+        model.train(training)
+
+
+def _unsupported(model: Any, why: str) -> UnsupportedArchitectureError:
+    name = getattr(model, "base_class", type(model)).__name__
+    return UnsupportedArchitectureError(f"{name} is not supported: {why}.")

@@ -1,0 +1,56 @@
+"""What models do to their logits, as data. A fresh head equals the plain model: attach notices a missing row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from unbottle.head import Embedding
+
+SOFTCAP = ("final_logit_softcapping", "logits_soft_cap")  # gemma 2, 3, 3n, 4, vaultgemma, nanochat; recurrent_gemma
+MULTIPLY = ("logit_scale", "lm_head_multiplier")  # cohere; falcon_h1
+DIVIDE = ("logits_scaling",)  # granite
+MULTIPLY_LOGITS_SCALING = ("hyperclovax",)  # where logits_scaling multiplies instead
+SCALE_HIDDEN_ALWAYS = ("umt5", "switch_transformers")  # h * d_model ** -0.5, whatever the config says
+SCALE_HIDDEN = "scale_decoder_outputs"  # t5, mt5, longt5: the same, if the config says so
+
+
+@dataclass(frozen=True)
+class Quirks:
+    """logits = cap(scale * W (hidden_scale * h) + bias)."""
+
+    hidden_scale: float = 1.0
+    scale: float = 1.0
+    softcap: float | None = None
+
+    @staticmethod
+    def of(config: PretrainedConfig) -> Quirks:
+        decoder = config.get_text_config(decoder=True)
+
+        def number(names: tuple[str, ...]) -> float | None:
+            return next((getattr(decoder, name) for name in names if getattr(decoder, name, None)), None)
+
+        scale = number(MULTIPLY) or 1.0
+        divisor = number(DIVIDE) or 1.0
+        by_multiplying = config.model_type in MULTIPLY_LOGITS_SCALING
+        scaled = config.model_type in SCALE_HIDDEN_ALWAYS or getattr(config, SCALE_HIDDEN, False)
+        return Quirks(
+            hidden_scale=config.d_model**-0.5 if scaled else 1.0,
+            scale=scale * divisor if by_multiplying else scale / divisor,
+            softcap=number(SOFTCAP),
+        )
+
+    def embedding(self, model: PreTrainedModel) -> Embedding:
+        """The model's output embeddings, as the head reads them."""
+        output = model.get_output_embeddings()
+        return Embedding(weight=output.weight, bias=_bias(model, output), scale=self.scale, softcap=self.softcap)
+
+
+def _bias(model: PreTrainedModel, output: nn.Module) -> Tensor | None:
+    """lm_head.bias (phi, gpt-j), final_logits_bias (bart, marian, ...), or both."""
+    biases = [getattr(output, "bias", None), getattr(model, "final_logits_bias", None)]
+    found = [bias.flatten() for bias in biases if isinstance(bias, torch.Tensor)]
+    return sum(found[1:], start=found[0]) if found else None

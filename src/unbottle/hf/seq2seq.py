@@ -1,0 +1,135 @@
+"""Encoder-decoder models with a head: encoder, decoder, head, loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils import ModelOutput, can_return_tuple
+
+from unbottle.head import Source
+from unbottle.hf.cache import refuse_foreign
+from unbottle.hf.loss import mean_loss
+from unbottle.hf.mixin import HeadMixin, two_dimensional
+from unbottle.hf.text import states
+
+
+def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
+    """A forward hook of the encoder: the words it read ride on its output, which generate() carries along for beams."""
+    if isinstance(output, ModelOutput):
+        last: Tensor = output[0]
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        mask = kwargs.get("attention_mask")
+        batch, tokens = last.shape[:2]
+        if ids is None:  # embeddings were given: words unknown, nothing to read
+            ids = torch.zeros((batch, tokens), dtype=torch.long, device=last.device)
+            mask = torch.zeros_like(ids)
+        elif not isinstance(mask, Tensor) or mask.ndim != 2:
+            mask = torch.ones_like(ids)
+        output["source_ids"], output["source_mask"] = ids, mask.bool()
+    return output
+
+
+class Seq2SeqHead(HeadMixin):
+    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and `context_mask` of the decoder."""
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        context_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        refuse_foreign(past_key_values)
+        mask = two_dimensional(decoder_attention_mask, context_mask, "decoder_attention_mask")
+        asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        attentions = {} if output_attentions is None else {"output_attentions": output_attentions}
+        if encoder_outputs is None:
+            encoder_outputs = self.get_encoder()(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                output_hidden_states=asked,
+                return_dict=True,
+                **attentions,
+                **{name: kwargs[name] for name in ("global_attention_mask",) if name in kwargs},
+            )
+        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if labels is not None:
+            use_cache = False
+        source = self._source(encoder_outputs, input_ids, attention_mask)
+        outputs = self.get_decoder()(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            inputs_embeds=decoder_inputs_embeds,
+            past_key_values=past_key_values,
+            encoder_hidden_states=source.states,
+            encoder_attention_mask=attention_mask,
+            use_cache=use_cache,
+            output_hidden_states=self._wanted_layers(asked, self._num_decoder_layers()),
+            return_dict=True,
+            **attentions,
+        )
+        cache = outputs.get("past_key_values")
+        past = self._past(cache)
+        layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
+        start = self.config.pad_token_id
+        here = states(layers, decoder_input_ids, mask, None, past=past, unreadable_start=start)
+        distribution, logits = self._predict(here, past=past, logits_to_keep=logits_to_keep, source=source)
+        loss = None
+        if labels is not None:
+            loss = mean_loss(distribution, labels.to(logits.device), num_items_in_batch)
+        result = {
+            "loss": loss,
+            "logits": logits,
+            "past_key_values": cache,
+            "decoder_hidden_states": outputs.get("hidden_states") if asked else None,
+            "decoder_attentions": outputs.get("attentions"),
+            "cross_attentions": outputs.get("cross_attentions"),
+            "encoder_last_hidden_state": source.states,
+            "encoder_hidden_states": _part(encoder_outputs, "hidden_states", 1),
+            "encoder_attentions": _part(encoder_outputs, "attentions", 2),
+        }
+        return Seq2SeqLMOutput(**result)
+
+    def _num_decoder_layers(self) -> int:
+        config = self.config.get_text_config(decoder=True)
+        names = ("num_decoder_layers", "decoder_layers", "num_hidden_layers")
+        return next(int(getattr(config, name)) for name in names if getattr(config, name, None))
+
+    def _source(self, encoder_outputs: Any, input_ids: Tensor | None, attention_mask: Tensor | None) -> Source:
+        last = encoder_outputs[0]
+        ids = _part(encoder_outputs, "source_ids", None)
+        mask = _part(encoder_outputs, "source_mask", None)
+        if ids is None:
+            if input_ids is None and self.head.reads_source:
+                raise ValueError(
+                    f"method {str(self.head.config.method)!r} reads the words of the encoder input, and these "
+                    "encoder_outputs do not carry them. Give input_ids (and attention_mask) too."
+                )
+            ids = last.new_zeros(last.shape[:2], dtype=torch.long) if input_ids is None else input_ids
+            mask = None if attention_mask is None else attention_mask.bool()
+        return Source(states=last, ids=ids, mask=mask)
+
+
+def _part(outputs: Any, name: str, index: int | None) -> Any:
+    if isinstance(outputs, ModelOutput):
+        return outputs.get(name)
+    return outputs[index] if index is not None and len(outputs) > index else None

@@ -1,0 +1,59 @@
+"""From what models are given (ids, masks, position ids) to what a head reads (words, padding, documents)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unbottle.head import Past, States
+
+
+def states(
+    layers: Tensor,
+    ids: Tensor | None,
+    mask: Tensor | None,
+    documents: Tensor | None,
+    *,
+    past: Past | None,
+    unreadable_start: int | None = None,
+) -> States:
+    """The states of some positions. Unknown words (embeddings were given, not ids) are readable nowhere.
+
+    `unreadable_start` is the id of a decoder start token that is padding: at the first real position it is no word.
+    """
+    batch, count = layers.shape[:2]
+    real = (
+        torch.ones((batch, count), dtype=torch.bool, device=layers.device) if mask is None else mask[:, -count:].bool()
+    )
+    if ids is None:
+        return States(
+            layers=layers,
+            ids=real.new_zeros((batch, count), dtype=torch.long),
+            mask=real,
+            readable=torch.zeros_like(real),
+            documents=documents,
+        )
+    readable = real
+    if unreadable_start is not None:
+        before = past.tensors["mask"].sum(1, keepdim=True) if past is not None and past.tensors else 0
+        first = real & (before + real.cumsum(1) == 1)
+        readable = real & ~(first & (ids == unreadable_start))
+    return States(layers=layers, ids=ids, mask=real, readable=readable, documents=documents)
+
+
+def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -> Tensor | None:
+    """Which document each position belongs to, from `seq_idx`, `cu_seq_lens_q`, or position ids that restart."""
+    if (sequence := kwargs.get("seq_idx")) is not None:
+        documents: Tensor = sequence.long()
+        return documents
+    if (lengths := kwargs.get("cu_seq_lens_q")) is not None:
+        places = torch.arange(int(lengths[-1]), device=lengths.device)
+        return torch.searchsorted(lengths[1:-1].long().contiguous(), places, right=True)[None]
+    if position_ids is None or position_ids.ndim != 2:
+        return None
+    restarts = F.pad(position_ids[:, 1:] <= position_ids[:, :-1], (1, 0))
+    documents = restarts.long().cumsum(1)
+    if past is not None and past.tensors:
+        documents = documents + past.latest("documents")
+    return documents
