@@ -116,7 +116,7 @@ class Case:
         self.source_states = self._draw(batch, len(shape.source_ids[0]), SIZE + 1).requires_grad_()
         self.embedding = Embedding(
             weight=self.weight,
-            bias=self._draw(VOCABULARY) if quirks else None,
+            bias=self._draw(VOCABULARY).requires_grad_() if quirks else None,
             scale=0.5 if quirks else 1.0,
             softcap=3.0 if quirks and not exact else None,
         )
@@ -133,6 +133,8 @@ class Case:
     def leaves(self) -> dict[str, Tensor]:
         """Everything a gradient may reach."""
         inputs = {"layers": self.layers, "weight": self.weight, "source_states": self.source_states}
+        if self.embedding.bias is not None:
+            inputs["bias"] = self.embedding.bias
         return dict(self.head.named_parameters()) | inputs
 
     def states(self, positions: slice = slice(None)) -> States:
@@ -146,7 +148,8 @@ class Case:
     def source(self) -> Source | None:
         if not self.config.encoder_decoder:
             return None
-        ids, mask = torch.tensor(self.shape.source_ids), torch.tensor(self.shape.source_mask)
+        ids = torch.tensor(self.shape.source_ids, dtype=torch.long)
+        mask = torch.tensor(self.shape.source_mask, dtype=torch.bool)
         return Source(states=self.source_states, ids=ids, mask=mask)
 
     def second_pass(self, words, f_R: Tensor, positions: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from cases import SIZE, VOCABULARY, Case, random_shape
 
-from unbottle.head import Embedding, HeadConfig
+from unbottle.head import Embedding, HeadConfig, Past, States
 from unbottle.spec import Method, MethodError
 
 
@@ -146,8 +146,124 @@ def test_strict_mode_sees_logits_that_overflow() -> None:
     c = case()
     c.head.strict = True
     c.head(c.states(), c.embedding)
-    with pytest.raises(ValueError, match=r"logits is -?(inf|nan)"):
+    with pytest.raises(ValueError, match=r"logits is (inf|nan)"):
         c.head(c.states(), replace(c.embedding, weight=c.weight.detach() * 1e308))
+
+
+def test_strict_mode_sees_nan_wherever_it_comes_from() -> None:
+    for name in ("C", "PD", "E", "R1"):
+        c = case("softmax+cepr:3", True)
+        c.head.strict = True
+        c.head(c.states(), c.embedding, source=c.source)
+        with torch.no_grad():
+            c.head.L[name].weight[0, 0] = torch.nan
+        with pytest.raises(ValueError, match=rf"score of {name} is nan"):
+            c.head(c.states(), c.embedding, source=c.source)
+    c = case("softmax+e", True)
+    c.head.strict = True
+    states = c.source_states.detach().clone()
+    states[0, 1, 2] = torch.nan
+    with pytest.raises(ValueError, match=r"source states is nan at \[0, 1, 2\]"):
+        c.head(c.states(), c.embedding, source=replace(c.source, states=states))
+
+
+def test_strict_mode_allows_words_that_the_model_excludes() -> None:
+    c = case()
+    c.head.strict = True
+    bias = torch.zeros(VOCABULARY, dtype=torch.float64)
+    bias[2] = -torch.inf
+    c.head(c.states(), replace(c.embedding, bias=bias))
+
+
+@pytest.mark.parametrize("method", ["softmax+cpr:2,5", "mos:2", "pg", "ps", "copynet"])
+def test_words_that_the_model_excludes_leave_gradients_finite(method: str) -> None:
+    c = case(method)
+    bias = torch.zeros(VOCABULARY, dtype=torch.float64)
+    bias[0] = -torch.inf
+    labels = torch.tensor([[1, 2, -100, 3, -100]] * 2)
+    distribution = c.head(c.states(), replace(c.embedding, bias=bias))
+    losses = distribution.nll(labels)
+    log_probs = distribution.log_probs()
+    (losses.sum() + log_probs.where(log_probs > -torch.inf, 0).sum()).backward()
+    for name, parameter in c.head.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("method", ["softmax+cpr:2,5+mi", "pg+mi", "ps+mi"])
+def test_hidden_states_of_padding_reach_nobody(method: str) -> None:
+    c = case(method)
+    states = c.states()
+    assert not states.mask[1, 0]
+    layers = c.layers.detach().clone()
+    layers[1, 0] = torch.nan
+    want = c.head(states, c.embedding).log_probs()[1, 1:]
+    assert torch.equal(c.head(replace(states, layers=layers), c.embedding).log_probs()[1, 1:], want)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("mask", torch.int64, "torch.bool"),
+        ("readable", torch.float32, "torch.bool"),
+        ("ids", torch.float64, "whole numbers"),
+        ("documents", torch.bool, "whole numbers"),
+    ],
+)
+def test_numbers_of_the_wrong_kind(name: str, dtype: torch.dtype, expected: str) -> None:
+    c = case()
+    states = c.states()
+    object.__setattr__(states, name, getattr(states, name).to(dtype))
+    with pytest.raises(ValueError, match=f"{name} is {dtype}, expected {expected}"):
+        c.head(states, c.embedding)
+
+
+def test_a_refused_call_leaves_the_past_alone() -> None:
+    c, past = case("softmax+e", True), Past()
+    with pytest.raises(ValueError, match="give a source"):
+        c.head(c.states(), c.embedding, past=past)
+    assert len(past) == 0
+    c = case("softmax+wbwr:3")
+    with pytest.raises(ValueError, match="wbwr needs second_pass"):
+        c.head(c.states(), c.embedding, past=past)
+    assert len(past) == 0
+
+
+def test_the_past_of_another_method_is_refused() -> None:
+    past = Past()
+    first, second = case("softmax+cp"), case("softmax+c+mi")
+    first.head(first.states(), first.embedding, past=past)
+    with pytest.raises(ValueError, match=r"this past remembers .*'LD'.*; a head of softmax\+c\+mi needs .*'layers'"):
+        second.head(second.states(), second.embedding, past=past)
+
+
+def test_what_follows_a_packed_row_goes_on_with_its_last_document() -> None:
+    c, past, told = case(), Past(), Past()
+    states = c.states()
+    states.documents[:] = torch.tensor([0, 0, 1, 1, 1])
+    head, later = (slice(0, 4), slice(4, 5))
+
+    def at(positions: slice, **changes: object) -> States:
+        return replace(States(**{name: value[:, positions] for name, value in vars(states).items()}), **changes)
+
+    for remember in (past, told):
+        c.head(at(head), c.embedding, past=remember)
+    got = c.head(at(later, documents=None), c.embedding, past=past).log_probs()
+    assert torch.equal(got, c.head(at(later), c.embedding, past=told).log_probs())
+
+
+def test_a_second_pass_of_another_shape() -> None:
+    c = case("softmax+wbwr:3")
+    with pytest.raises(
+        ValueError, match=r"second_pass gave layers of shape \(2, 1, 3, 1, 4\), expected \(2, 5, 3, 1, 4\)"
+    ):
+        c.head(c.states(), c.embedding, second_pass=lambda words, f_R, at: c.second_pass(words, f_R, at)[:, :1])
+
+
+@pytest.mark.parametrize(("name", "value"), [("hidden_size", 0), ("vocabulary", -1), ("source_size", 0)])
+def test_sizes_are_positive(name: str, value: int) -> None:
+    sizes = {"hidden_size": 4, "vocabulary": 9} | {name: value}
+    with pytest.raises(ValueError, match=f"{name} is {value}: expected a positive whole number"):
+        HeadConfig(method=Method.parse("softmax"), **sizes)
 
 
 def test_wbwr_without_its_second_pass() -> None:

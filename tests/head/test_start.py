@@ -51,3 +51,24 @@ def test_the_paper_starts_pointers_at_a_whisper() -> None:
         start = 1e-10 if name in ("PD", "LD", "PE", "LE") else 1.0
         want = torch.eye(3) * start if name == "LE" else torch.cat([torch.eye(3) * start, torch.zeros(3, 3)], dim=1)
         assert torch.equal(projection.weight, want), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["softmax+cp", "ps", "copynet", "pg"])
+def test_every_projection_learns(name: str, dtype: torch.dtype, autocast: torch.dtype | None) -> None:
+    """1e-10 is nothing in fp16: products of whispers must not vanish, or P would never leave its start."""
+    torch.manual_seed(0)
+    head = Head(HeadConfig(method=Method.parse(name), hidden_size=32, vocabulary=50)).to(dtype)
+    head.reset_projections()
+    ids = torch.randint(0, 50, (2, 12))
+    with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+        distribution = head(
+            States(layers=torch.randn(2, 12, 1, 32).to(dtype), ids=ids),
+            Embedding(weight=torch.randn(50, 32).to(dtype)),
+        )
+        loss = distribution.nll(ids.roll(-1, 1)).mean()
+    (loss * 2.0**16).backward()  # as a gradient scaler does
+    for name, parameter in head.L.named_parameters():
+        if name.endswith("weight"):
+            assert parameter.grad.abs().max() > 0, name

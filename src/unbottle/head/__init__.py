@@ -4,6 +4,7 @@ from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import Distribution
 from unbottle.head.embedding import Embedding
 from unbottle.head.head import Head
+from unbottle.head.knobs import Knobs
 from unbottle.head.partition import Partition, register
 from unbottle.head.past import Past
 from unbottle.head.projection import Needs, Projection
@@ -14,6 +15,7 @@ __all__ = [
     "Embedding",
     "Head",
     "HeadConfig",
+    "Knobs",
     "Needs",
     "Partition",
     "Past",

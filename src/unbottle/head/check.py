@@ -12,6 +12,8 @@ from unbottle.head.states import Source, States
 
 
 def check_embedding(config: HeadConfig, embedding: Embedding) -> None:
+    if embedding.weight.ndim != 2:
+        raise ValueError(f"word embeddings have shape {tuple(embedding.weight.shape)}, expected (words, dimensions).")
     vocabulary, size = embedding.weight.shape
     if size != config.hidden_size:
         raise ValueError(f"word embeddings have {size} dimensions, this head was built for {config.hidden_size}.")
@@ -20,17 +22,20 @@ def check_embedding(config: HeadConfig, embedding: Embedding) -> None:
     config.method.check(encoder_decoder=config.encoder_decoder, vocabulary=vocabulary)
 
 
-def check_states(config: HeadConfig, states: States, past: Past | None, vocabulary: int) -> None:
-    batch, positions, layers, size = states.layers.shape
-    if layers != config.block[0] or size != config.hidden_size:
+def check_states(config: HeadConfig, states: States, past: Past | None, vocabulary: int, remembered: list[str]) -> None:
+    expected = (config.block[0], config.hidden_size)
+    if states.layers.ndim != 4 or tuple(states.layers.shape[2:]) != expected:
         raise ValueError(
             f"layers have shape {tuple(states.layers.shape)}: expected (batch, positions, {config.block[0]}, "
             f"{config.hidden_size}) for {config.method}."
         )
+    batch, positions = states.layers.shape[:2]
     for name in ("ids", "mask", "readable", "documents"):
-        _check_shape(name, getattr(states, name), (batch, positions))
+        _check_shape(name, getattr(states, name), (batch, positions), flags=name in ("mask", "readable"))
     if past is not None and past.batch_size not in (None, batch):
         raise ValueError(f"a batch of {batch} rows goes on from a past of {past.batch_size} rows.")
+    if past is not None and past.tensors and set(past.tensors) != set(remembered):
+        raise ValueError(f"this past remembers {sorted(past.tensors)}; a head of {config.method} needs {remembered}.")
     if states.readable is not None and states.mask is not None and not _skip(states.ids):
         _refuse_readable_padding(states.readable & ~states.mask)
     readable = states.mask if states.readable is None else states.readable
@@ -41,11 +46,18 @@ def check_source(config: HeadConfig, source: Source | None, batch: int, vocabula
     if source is None:
         raise ValueError(f"method {str(config.method)!r} reads the encoder input: give a source (ids, mask, states).")
     size = config.source_size or config.hidden_size
-    if source.states.shape[0] != batch or source.states.shape[2] != size:
+    if source.states.ndim != 3 or source.states.shape[0] != batch or source.states.shape[2] != size:
         raise ValueError(f"source states have shape {tuple(source.states.shape)}: expected ({batch}, tokens, {size}).")
     for name in ("ids", "mask"):
-        _check_shape(f"source {name}", getattr(source, name), tuple(source.states.shape[:2]))
+        _check_shape(f"source {name}", getattr(source, name), tuple(source.states.shape[:2]), flags=name == "mask")
     _check_ids("source ids", source.ids, source.mask, vocabulary)
+
+
+def check_numbers(name: str, values: Tensor) -> None:
+    """Strict mode only. A logit of -inf is a word that the model excludes, and allowed."""
+    if not _skip(values) and not bool((values < torch.inf).all()):
+        where = (~(values < torch.inf)).nonzero()[0].tolist()
+        raise ValueError(f"{name} is {values[tuple(where)].item()} at {where}; strict mode refuses NaN and infinity.")
 
 
 def check_finite(name: str, values: Tensor) -> None:
@@ -62,9 +74,14 @@ def _refuse_readable_padding(wrong: Tensor) -> None:
         )
 
 
-def _check_shape(name: str, tensor: Tensor | None, shape: tuple[int, ...]) -> None:
-    if tensor is not None and tuple(tensor.shape) != shape:
+def _check_shape(name: str, tensor: Tensor | None, shape: tuple[int, ...], *, flags: bool) -> None:
+    if tensor is None:
+        return
+    if tuple(tensor.shape) != shape:
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}.")
+    integers = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
+    if not (tensor.dtype == torch.bool if flags else integers):
+        raise ValueError(f"{name} is {tensor.dtype}, expected {'torch.bool' if flags else 'whole numbers'}.")
 
 
 def _check_ids(name: str, ids: Tensor, readable: Tensor | None, vocabulary: int) -> None:

@@ -22,6 +22,10 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", Method.parse(self.method))
+        for name in ("hidden_size", "vocabulary", "source_size"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name} is {value!r}: expected a positive whole number.")
         if self.convention not in CONVENTIONS:
             raise ValueError(f"convention {self.convention!r}: expected one of {', '.join(CONVENTIONS)}.")
         self.method.check(encoder_decoder=self.encoder_decoder, vocabulary=self.vocabulary)

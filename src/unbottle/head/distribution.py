@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unbottle.ops import DenseLogits, Words
+from unbottle.ops import DenseLogits, Words, logaddexp, logsumexp
 
 IGNORED = -100  # the label that has no loss, as everywhere in the ecosystem
 
@@ -26,7 +26,8 @@ class Distribution:
     """P(x | c_t) = sum_k exp(log_weights_k) softmax(logits_k)(x) + copied(x).
 
     Without `log_weights` there is one softmax of weight one. `first_stage` is what a two-stage method predicted
-    before its second stage; its loss is added in training.
+    before its second stage; who trains the method adds its loss. A word that the model excludes (a bias of -inf) is
+    never generated, but it can be copied.
     """
 
     logits: tuple[DenseLogits, ...]
@@ -46,24 +47,36 @@ class Distribution:
         if self.copied is None:
             return generated
         base, words = DenseLogits(generated), self.copied.words
-        return base.overwrite("COPY", words, torch.logaddexp(base.at(words), self.copied.log_mass)).values
+        return base.overwrite("COPY", words, logaddexp(base.at(words), self.copied.log_mass)).values
 
     def nll(self, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """-log P(label), 0 where the label is -100."""
         self._check(labels)
-        label = Words(labels.clamp(min=0)[..., None], (labels != IGNORED)[..., None])
+        counts = (labels != IGNORED)[..., None]
+        label = Words(labels[..., None].where(counts, 0), counts)
         parts = [logits.at(label) - logits.logsumexp()[..., None] for logits in self.logits]
-        log_prob = self._mixed(torch.stack(parts, dim=-2))[..., 0]
+        log_prob = self._mixed(torch.stack(parts, dim=-2).where(counts[..., None], 0))[..., 0]
         if self.copied is not None:
             is_label = self.copied.words.present & (self.copied.words.ids == label.ids)
             log_mass = self.copied.log_mass.where(is_label, 0).sum(-1)  # the words are distinct: one hit at most
-            log_prob = torch.logaddexp(log_prob, log_mass.where(is_label.any(-1), -torch.inf))
+            log_prob = logaddexp(log_prob, log_mass.where(is_label.any(-1), -torch.inf))
         return (-log_prob).where(labels != IGNORED, 0)
+
+    def normalised(self) -> Distribution:
+        """The weights of the softmaxes and the copied mass, divided by their sum."""
+        if self.log_weights is None:
+            return self
+        if self.copied is None:
+            return replace(self, log_weights=self.log_weights.log_softmax(-1))
+        copied = self.copied.log_mass.where(self.copied.words.present, -torch.inf)
+        log_Z = torch.cat([self.log_weights, copied], dim=-1).logsumexp(-1, keepdim=True)
+        return replace(self, log_weights=self.log_weights - log_Z, copied=replace(self.copied, log_mass=copied - log_Z))
 
     def _mixed(self, log_probs: Float[Tensor, "B T K S"]) -> Float[Tensor, "B T S"]:
         if self.log_weights is None:
             return log_probs[..., 0, :]
-        return (log_probs + self.log_weights[..., None]).logsumexp(-2)
+        weighted = log_probs + self.log_weights[..., None]
+        return weighted[..., 0, :] if len(self.logits) == 1 else logsumexp(weighted, -2)
 
     def _check(self, labels: Tensor) -> None:
         values = self.logits[0].values

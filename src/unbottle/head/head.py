@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -13,6 +14,7 @@ from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import Distribution
 from unbottle.head.embedding import Embedding
 from unbottle.head.inputs import Inputs, SecondPass
+from unbottle.head.knobs import COPYING, Knobs
 from unbottle.head.multi_input import MultiInput, blocks
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.head.partitions import CopyNet, WordByWord
@@ -21,13 +23,16 @@ from unbottle.head.pointer import Pointer
 from unbottle.head.projection import Needs, Projection
 from unbottle.head.states import Source, States
 from unbottle.head.tokens import Tokens
-from unbottle.ops import DenseLogits
+from unbottle.ops import DenseLogits, Words
+from unbottle.spec import LETTERS
 
 GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "pg": PointerGenerator,
     "ps": PointerSentinel,
     "copynet": CopyNet,
 }
+
+Watch = Callable[[Inputs, Distribution], None]
 
 
 class Head(nn.Module):
@@ -41,6 +46,8 @@ class Head(nn.Module):
         super().__init__()
         self.config = config
         self.strict = False  # also refuse NaN and infinity; costs a pass over the hidden states and logits
+        self.watch: Watch | None = None  # is shown every prediction
+        self._knobs = Knobs()
         method, size = config.method, config.hidden_size
         pointer = Pointer(source=config.encoder_decoder)
         self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
@@ -52,7 +59,7 @@ class Head(nn.Module):
         users: list[Partition | Pointer] = [*self.partitions]
         if method.base in ("pg", "ps"):
             users.append(pointer)
-        needs = {need.name: need for user in users for need in user.needs}
+        needs = _needs(users)
         if method.base != "none":
             needs = {name: Needs(name) for name in self.softmaxes} | needs
         self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
@@ -63,7 +70,24 @@ class Head(nn.Module):
     @property
     def reads_source(self) -> bool:
         """Whether this head needs the encoder input."""
-        return bool(self.source_keys) or "e" in self.config.method.letters
+        letters = self.config.method.letters
+        needed = bool(self.source_keys) or any(LETTERS[letter].needs_source for letter in letters)
+        return needed or (self.config.encoder_decoder and self.knobs.source_only)
+
+    @property
+    def knobs(self) -> Knobs:
+        """What is turned while this head predicts; set it for inference, set `Knobs()` to train."""
+        return self._knobs
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        copies = self.gate is not None or any(partition.name in COPYING for partition in self.partitions)
+        if knobs.turned and not copies:
+            raise ValueError(
+                f"{knobs}: method {str(self.config.method)!r} has nothing to copy. "
+                "Knobs are for methods with c, e or p, and for pg, ps and copynet."
+            )
+        self._knobs = knobs
 
     def forward(
         self,
@@ -81,14 +105,28 @@ class Head(nn.Module):
         """Logits of the vocabulary, partitions in order, softmax."""
         first, *others = (DenseLogits(x.embedding.logits(self._f_V(x, name))) for name in self.softmaxes)
         if self.strict:
-            check.check_finite("logits", first.values)
+            for logits in (first, *others):
+                check.check_numbers("logits", logits.values)
         first_stage = None
         for partition in self.partitions:
             if isinstance(partition, WordByWord):
                 first_stage = self._mix(x, (first, *others))
             words = partition.words(x, first)
-            first = first.overwrite(partition.name, words, partition.score(x, words, first.at(words)))
-        return replace(self._mix(x, (first, *others)), first_stage=first_stage)
+            scores = partition.score(x, words, first.at(words))
+            if self.strict:
+                check.check_numbers(f"score of {partition.name}", scores.where(words.present, 0))
+            first = first.overwrite(partition.name, words, scores)
+        distribution = replace(self._mix(x, (first, *others)), first_stage=first_stage)
+        if self.knobs.turned:
+            self.knobs.refuse_training(self.training)
+            distribution = self.knobs.turn(distribution, x, self.gate)
+        if self.watch is not None:
+            self.watch(x, distribution)
+        return distribution
+
+    def plain(self, x: Inputs, words: Words) -> Tensor:
+        """f_V . w_x: what the softmax over the vocabulary alone says about these words."""
+        return x.embedding.at(self._f_V(x, "V"), words)
 
     def inputs(
         self,
@@ -101,17 +139,25 @@ class Head(nn.Module):
     ) -> Inputs:
         """Hidden states become q, words become texts. Take `rows` of the result to work on some positions only."""
         check.check_embedding(self.config, embedding)
-        check.check_states(self.config, states, past, embedding.weight.shape[0])
+        vocabulary = embedding.weight.shape[0]
+        check.check_states(self.config, states, past, vocabulary, self._remembered())
+        if self.reads_source:
+            check.check_source(self.config, source, len(states.ids), vocabulary)
+        if self.config.method.wbwr and second_pass is None:
+            raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
         if self.strict:
             check.check_finite("layers", states.layers)
+            if source is not None:
+                check.check_finite("source states", source.states)
         past = Past() if past is None else past
+        documents = _documents(states, past)
         positions = past.advance(states.ids.shape[1], states.ids.device)
         mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
         seen = past.push(
             ids=states.ids,
             mask=mask,
             readable=mask if states.readable is None else states.readable,
-            documents=torch.zeros_like(states.ids) if states.documents is None else states.documents,
+            documents=documents,
         )
         block = self._block(states.layers, seen, past, positions)
         h = states.layers[:, :, 0]
@@ -123,13 +169,23 @@ class Head(nn.Module):
             h=h,
             positions=positions,
             context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], visible, keys),
-            source=self._source(source, len(states.ids), embedding),
+            source=self._source(source),
             embedding=embedding,
             L=self.L,
             L_h=self.L_h,
             block=block,
             second_pass=second_pass,
         )
+
+    def reset_projections(self) -> None:
+        """L^f as they start, in the dtype they have now."""
+        for projection in self.L.values():
+            assert isinstance(projection, Projection)
+            projection.reset_parameters()
+
+    def _remembered(self) -> list[str]:
+        """Names of what this head keeps in a past."""
+        return ["ids", "mask", "readable", "documents", *(["layers"] if self.L_h else []), *self.context_keys]
 
     def _projection(self, need: Needs) -> Projection:
         size = self.config.hidden_size
@@ -159,14 +215,30 @@ class Head(nn.Module):
         here = seen["documents"][:, positions]
         return (columns <= last) & seen["readable"][:, None] & (seen["documents"][:, None] == here[..., None])
 
-    def _source(self, source: Source | None, batch: int, embedding: Embedding) -> Tokens | None:
+    def _source(self, source: Source | None) -> Tokens | None:
         if not self.reads_source:
             return None
-        check.check_source(self.config, source, batch, embedding.weight.shape[0])
         assert source is not None
         mask = torch.ones_like(source.ids, dtype=torch.bool) if source.mask is None else source.mask
         keys = {name: self.L[name](source.states) for name in self.source_keys}
         return Tokens.of(source.ids, mask, torch.zeros_like(source.ids), mask[:, None], keys)
+
+
+def _needs(users: list[Partition | Pointer]) -> dict[str, Needs]:
+    """The projections that are asked for. One name, one projection."""
+    needs: dict[str, Needs] = {}
+    for need in (need for user in users for need in user.needs):
+        if needs.setdefault(need.name, need) != need:
+            raise ValueError(f"projection {need.name!r} is asked for as {needs[need.name]} and as {need}.")
+    return needs
+
+
+def _documents(states: States, past: Past) -> Tensor:
+    """What is not said to be another document goes on with the last one."""
+    if states.documents is not None:
+        return states.documents
+    nothing = torch.zeros_like(states.ids)
+    return nothing + past.latest("documents") if past.tensors else nothing
 
 
 def _partitions(config: HeadConfig, gate: nn.Module | None) -> list[Partition]:

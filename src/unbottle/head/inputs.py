@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -48,9 +49,18 @@ class Inputs:
             block=None if self.block is None else self.block[:, rows],
         )
 
+    def unfolded(self) -> Inputs:
+        """Each token is a word of its own: what a method computes for the words of a text, it now does for tokens."""
+        source = None if self.source is None else _unfolded(self.source)
+        return replace(self, context=_unfolded(self.context), source=source)
+
     def text(self, *, source: bool) -> Tokens:
         """The encoder input or the context."""
         if not source:
             return self.context
         assert self.source is not None, "checked when the inputs were built"
         return self.source
+
+
+def _unfolded(text: Tokens) -> Tokens:
+    return replace(text, first=torch.arange(text.ids.shape[1], device=text.ids.device).expand_as(text.ids))

@@ -38,4 +38,4 @@ def blocks(
     inside, earlier = earlier >= 0, earlier.clamp(min=0)
     same = documents[:, earlier] == documents[:, positions, None]
     real = inside & mask[:, earlier] & same
-    return (layers[:, earlier] * real[..., None, None]).transpose(2, 3)
+    return layers[:, earlier].where(real[..., None, None], 0).transpose(2, 3)

@@ -44,4 +44,4 @@ class Pointer:
 
     def dot(self, x: Inputs, states: Float[Tensor, "B N D"]) -> Float[Tensor, "B T N"]:
         """f_P . state of every token."""
-        return widen(x.f(self.query) @ states.mT)
+        return widen(self.text(x).dot(x.f(self.query), states))

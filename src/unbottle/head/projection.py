@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unbottle.ops import float16_widened
 
 WHISPER = 1e-10  # where the paper starts L_PD, L_LD, L_PE, L_LE: so quiet that a fresh head is the plain softmax
 
@@ -30,6 +33,12 @@ class Projection(nn.Linear):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         nn.init.eye_(self.weight)
-        self.weight.mul_(self.start)
+        self.weight.mul_(max(self.start, torch.finfo(self.weight.dtype).tiny))  # fp16 has no 1e-10
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.start == 1.0:
+            return super().forward(input)
+        with float16_widened(input, self.weight) as (x, weight):
+            return F.linear(x, weight, None if self.bias is None else self.bias.to(weight.dtype))

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.ops import Words, widen
+from unbottle.ops import Words, float16_widened, widen
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,19 @@ class Tokens:
     @staticmethod
     def of(ids: Tensor, readable: Tensor, documents: Tensor, visible: Tensor, keys: Mapping[str, Tensor]) -> Tokens:
         """Tokens of a text; what is not readable has no word."""
-        ids = ids.where(readable, 0)
-        group = documents.where(readable, documents.max() + 1 if documents.numel() else documents)
-        return Tokens(ids, first_occurrence(ids, group), visible, keys)
+        nothing = -1  # no word has this id, so what is not readable is nobody's first occurrence
+        return Tokens(ids.where(readable, 0), first_occurrence(ids.where(readable, nothing), documents), visible, keys)
 
     @property
     def words(self) -> Words:
         """S = {x | x in the text}, each word once."""
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         return Words(self.ids[:, None], self.visible & (self.first == columns)[:, None])
+
+    def dot(self, f: Float[Tensor, "B T D"], keys: Float[Tensor, "B N D"]) -> Float[Tensor, "B T N"]:
+        """f . key of every token."""
+        with float16_widened(f, keys) as (wide, wide_keys):
+            return wide @ wide_keys.mT
 
     def rows(self, rows: slice | Tensor) -> Tokens:
         """The same tokens as some positions see them."""
@@ -47,7 +51,7 @@ class Tokens:
     def mean(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
         """Token scores -> word scores, the mean over the occurrences a position sees: f . mean(e) = mean(f . e)."""
         visible = self.visible.expand_as(scores)
-        total = self._sum(widen(scores) * visible)
+        total = self._sum(widen(scores).where(visible, 0))
         return total / self._sum(visible.to(total.dtype)).clamp(min=1)
 
     def logsumexp(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:

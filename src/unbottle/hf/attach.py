@@ -7,14 +7,27 @@ import inspect
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    PreTrainedModel,
+)
 
 from unbottle.head import Head, HeadConfig
 from unbottle.hf.causal import CausalHead
+from unbottle.hf.config_face import HEAD, PREFIX, ConfigFace, face, put_on, take_off
 from unbottle.hf.mixin import HeadMixin
 from unbottle.hf.parity import UnsupportedArchitectureError, probe, refuse_difference
 from unbottle.hf.seq2seq import Seq2SeqHead, remember_source
+from unbottle.hf.stored_head import stored_head
 from unbottle.spec import Method
+
+AUTO_CLASSES: dict[Any, Any] = {
+    AutoModelForCausalLM: MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoModelForSeq2SeqLM: MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+}
 
 
 def attach(model: Any, method: str | Method, *, convention: str = "paper", check: bool = True) -> Any:
@@ -24,65 +37,115 @@ def attach(model: Any, method: str | Method, *, convention: str = "paper", check
     output layer does something the head does not know is refused, not silently changed. Works on a PEFT model too.
     """
     method = Method.parse(method)
-    target: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
-    _refuse(target)
+    target = innermost(model)
+    refuse(target)
+    equip(target, head_config(target, method, convention), check=check)
+    return model
+
+
+def equip(target: Any, config: HeadConfig, *, check: bool = True) -> None:
+    """Give a plain model the fresh head that a config describes."""
     before = probe(target) if check else None
-    head = Head(head_config(target, method, convention))
+    head = Head(config)
     weight = target.get_output_embeddings().weight
     if weight.device.type == "meta":
         head = head.to("meta")
-    target.head = head.to(device=weight.device, dtype=weight.dtype)
+    head = head.to(device=weight.device, dtype=weight.dtype)
+    head.reset_projections()  # again: what is quiet depends on the dtype
     base: Any = type(target)
     target.__class__ = unbottled(base)
-    if target.config.is_encoder_decoder:
-        target.head_hook = target.get_encoder().register_forward_hook(remember_source, with_kwargs=True)
+    _install(target, head)
     if before is not None:
         try:
             refuse_difference(target, before)
         except Exception:
             detach(target)
             raise
-    return model
 
 
 def detach(model: Any) -> Any:
     """The plain model again; the head is gone."""
-    target: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    target = innermost(model)
     if not isinstance(target, HeadMixin):
         raise ValueError(f"{type(target).__name__} has no head to detach.")
+    if "forward" in target.__dict__:
+        raise ValueError(
+            "the forward of this model is wrapped (dispatched, prepared, compiled or patched by a trainer), and the "
+            "wrapper would go on calling the head. Unwrap it first, or `del model.forward`."
+        )
     if hook := target.__dict__.pop("head_hook", None):
         hook.remove()
     plain: Any = target.base_class
     target.__class__ = plain
     del target.head
+    for part in target.modules():
+        if isinstance(config := part.__dict__.get("config"), ConfigFace):
+            take_off(config)
     return model
+
+
+def innermost(model: Any) -> Any:
+    """The model itself, out of a PEFT wrapper."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def head_config(model: Any, method: Method, convention: str = "paper") -> HeadConfig:
     """What a head for this model looks like."""
+    return HeadConfig(method=method, convention=convention, **sizes(model))
+
+
+def sizes(model: Any) -> dict[str, Any]:
+    """What follows from the model in the config of its head."""
     weight = model.get_output_embeddings().weight
     encoder = model.get_encoder() if model.config.is_encoder_decoder else None
     source_size = getattr(encoder.config, "hidden_size", None) if encoder is not None else None
-    return HeadConfig(
-        method=method,
-        hidden_size=weight.shape[1],
-        vocabulary=weight.shape[0],
-        encoder_decoder=model.config.is_encoder_decoder,
-        source_size=source_size,
-        convention=convention,
-    )
+    return {
+        "hidden_size": weight.shape[1],
+        "vocabulary": weight.shape[0],
+        "encoder_decoder": model.config.is_encoder_decoder,
+        "source_size": source_size,
+    }
 
 
 @functools.cache
 def unbottled(base: Any) -> Any:
-    """The subclass of a model's class that has a head."""
+    """The subclass of a model's class that has a head. Auto classes find it by its config."""
     if issubclass(base, HeadMixin):
         return base
     mixin = Seq2SeqHead if "decoder_input_ids" in inspect.signature(base.forward).parameters else CausalHead
-    return type(f"Unbottled{base.__name__}", (mixin, base), {"base_class": base, "__module__": __name__})
+    config_class = face(base.config_class)
+    members = {"base_class": base, "config_class": config_class, "_auto_class": None, "__init__": _init}
+    made: Any = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
+    for auto, mapping in AUTO_CLASSES.items():
+        if mapping.get(base.config_class, None) is base:
+            auto.register(config_class, made, exist_ok=True)
+    return made
 
 
-def _refuse(model: Any) -> None:
+def _init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+    """What from_pretrained and from_config call: the plain model, then the fresh head that its config describes."""
+    where = f"the config of this {type(self).__name__} ({config.name_or_path or 'built in memory'}), {HEAD!r}"
+    head = stored_head(getattr(config, HEAD, None), where)
+    self.base_class.__init__(self, config, *args, **kwargs)
+    for name, value in sizes(self).items():
+        if getattr(head, name) != value:
+            raise ValueError(
+                f"{where}: {name} is {getattr(head, name)}, but that of the model is {value}. One of them was edited: "
+                "load the plain model and attach a head to it."
+            )
+    _install(self, Head(head))
+
+
+def _install(model: Any, head: Head) -> None:
+    """What a head needs from its model: a place, a line in the config, and an encoder that tells the words it read."""
+    model.head = head
+    put_on(model.config, head.config)
+    if model.config.is_encoder_decoder:
+        model.head_hook = model.get_encoder().register_forward_hook(remember_source, with_kwargs=True)
+
+
+def refuse(model: Any) -> None:
+    """Models that can not take a head, and why."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         raise TypeError(f"attach to a {name}: expected a transformers model, or a PEFT model around one.")

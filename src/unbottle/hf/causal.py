@@ -13,21 +13,25 @@ from transformers.utils import can_return_tuple
 from unbottle.hf.cache import refuse_foreign
 from unbottle.hf.loss import mean_loss, shifted
 from unbottle.hf.mixin import HeadMixin, two_dimensional
-from unbottle.hf.text import documents_of, states
+from unbottle.hf.second_pass import SecondPass, refuse_second_pass
+from unbottle.hf.text import documents_of, packed, states
 
 
 class CausalHead(HeadMixin):
-    """`forward` of a causal model: the same inputs, and two more that only a head asks for.
+    """`forward` of a causal model: the same inputs, and four more that only a head knows.
 
     `context_mask` (batch, positions) tells padding where attention_mask has another shape; `context_ids` tells the
-    words where inputs_embeds are given instead of ids.
+    words where inputs_embeds are given instead of ids; `output_distribution` returns the head's Distribution too,
+    `output_partitions` the partition that wrote each logit (`partitions`, an index into `partition_names`).
     """
+
+    loss_type = property(lambda self: "ForCausalLM", lambda self, value: None)  # the Trainer counts shifted labels
 
     @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
+        attention_mask: Any = None,  # two dimensions, or what attention takes: four, a dict by kind of layer
         position_ids: Tensor | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
@@ -37,11 +41,14 @@ class CausalHead(HeadMixin):
         output_hidden_states: bool | None = None,
         shift_labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        output_distribution: bool = False,
+        output_partitions: bool = False,
         context_mask: Tensor | None = None,
         context_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
         refuse_foreign(past_key_values)
+        self.head.knobs.refuse_training(labels is not None or shift_labels is not None)
         mask = two_dimensional(attention_mask, context_mask, "attention_mask")
         documents = documents_of(position_ids, self._past_before(past_key_values), kwargs)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
@@ -49,20 +56,29 @@ class CausalHead(HeadMixin):
             kwargs["past_key_values"] = past_key_values
         if position_ids is not None:
             kwargs["position_ids"] = position_ids
+        two_stages = self.head.config.method.wbwr is not None
+        if past_key_values is None and attention_mask is None and packed(documents):
+            use_cache = self._without_cache(use_cache, two_stages)
         outputs = self.base_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
-            use_cache=use_cache,
+            use_cache=True if two_stages else use_cache,
             output_hidden_states=self._wanted_layers(asked, self.config.get_text_config().num_hidden_layers),
             **kwargs,
         )
         cache = outputs.get("past_key_values")
         past = self._past(cache)
+        second_pass = None
+        if two_stages:
+            refuse_second_pass(self, cache)
+            assert past is not None
+            second_pass = SecondPass(self, cache, past)
         layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
         known = input_ids if context_ids is None else context_ids
+        self.head.knobs.refuse_embeddings(known)
         here = states(layers, known, mask, documents, past=past)
-        distribution, logits = self._predict(here, past=past, logits_to_keep=logits_to_keep)
+        distribution, logits = self._predict(here, past=past, logits_to_keep=logits_to_keep, second_pass=second_pass)
 
         loss = None
         if labels is not None and shift_labels is None:
@@ -72,16 +88,32 @@ class CausalHead(HeadMixin):
         result = {
             "loss": loss,
             "logits": logits,
-            "past_key_values": cache,
+            "past_key_values": None if use_cache is False else cache,
             "hidden_states": outputs.get("hidden_states") if asked else None,
             "attentions": outputs.get("attentions"),
         }
+        predicted: Any
         if outputs.get("router_logits") is None:
-            return CausalLMOutputWithPast(**result)
-        return self._with_router(result, outputs.router_logits, attention_mask, labels is not None, kwargs)
+            predicted = CausalLMOutputWithPast(**result)
+        else:
+            predicted = self._with_router(result, outputs.router_logits, attention_mask, kwargs)
+        if output_distribution:
+            predicted["distribution"] = distribution
+        if output_partitions:
+            self._add_partitions(predicted, distribution, logits_to_keep)
+        return predicted
+
+    def _without_cache(self, use_cache: bool | None, two_stages: bool) -> bool:
+        """Where there is a cache, transformers lets the documents of a packed row attend to each other."""
+        if use_cache or two_stages:
+            raise ValueError(
+                f"several documents in one row with {'wbwr' if two_stages else 'use_cache=True'}: attention that fills "
+                "a cache does not keep them apart. One document per row, with padding and an attention_mask, works."
+            )
+        return False
 
     def _with_router(
-        self, result: dict, router_logits: Any, mask: Tensor | None, training: bool, kwargs: dict
+        self, result: dict, router_logits: Any, mask: Tensor | None, kwargs: dict
     ) -> MoeCausalLMOutputWithPast:
         """The load-balancing loss that the model's own class adds, by the model's own function."""
         config, aux = self.config.get_text_config(), None
@@ -89,6 +121,6 @@ class CausalHead(HeadMixin):
         if kwargs.get("output_router_logits", getattr(config, "output_router_logits", False)) and balance is not None:
             experts = next(getattr(config, n) for n in ("num_local_experts", "num_experts") if hasattr(config, n))
             aux = balance(router_logits, experts, config.num_experts_per_tok, mask)
-            if training:
+            if result["loss"] is not None:
                 result["loss"] = result["loss"] + config.router_aux_loss_coef * aux.to(result["loss"].device)
         return MoeCausalLMOutputWithPast(**result, aux_loss=aux, router_logits=router_logits)

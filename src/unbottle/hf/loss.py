@@ -15,6 +15,11 @@ def shifted(labels: Tensor) -> Tensor:
     return F.pad(labels, (0, 1), value=IGNORED)[..., 1:]
 
 
+def scores_of(distribution: Distribution) -> Tensor:
+    """What a model returns as its logits: of the one softmax or, where several are mixed, the log-probabilities."""
+    return distribution.logits[0].values if distribution.is_softmax else distribution.log_probs()
+
+
 def mean_loss(distribution: Distribution, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
     """Mean of -log P(label); over `num_items` labels if given, as gradient accumulation needs it.
 

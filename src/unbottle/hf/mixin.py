@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +11,14 @@ from transformers.cache_utils import Cache, StaticCache
 
 from unbottle.head import Distribution, Embedding, Head, Past, Source, States
 from unbottle.hf.cache import add_state, find_state
+from unbottle.hf.checkpoint import Checkpoint
+from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded
+from unbottle.hf.loss import scores_of
+from unbottle.hf.peft import release_output
 from unbottle.hf.quirks import Quirks
 
-if TYPE_CHECKING:
-    from typing import Any as Model  # what the mixin is mixed into: a model class with generate()
-else:
-    Model = object
 
-
-class HeadMixin(Model):
+class HeadMixin(Checkpoint):
     """Comes before the model's own class: same parameters, same names, another output layer under `head`."""
 
     head: Head
@@ -30,14 +29,13 @@ class HeadMixin(Model):
     def _embedding(self) -> Embedding:
         return Quirks.of(self.config).embedding(self)
 
-    def _layers(self, last: Tensor, hidden_states: tuple[Tensor, ...] | None) -> Tensor:
+    def _layers(self, last: Tensor, hidden_states: Any) -> Tensor:
         """B T L D, the last layer first: what the plain output layer would receive, then raw hidden states."""
         scale = Quirks.of(self.config).hidden_scale
         top = last if scale == 1.0 else last * scale
         depth = self.head.config.block[0]
         if depth == 1:
             return top[:, :, None]
-        assert hidden_states is not None
         return torch.stack([top, *(hidden_states[-1 - m] for m in range(1, depth))], dim=2)
 
     def _wanted_layers(self, asked: Any, count: int) -> Any:
@@ -52,22 +50,26 @@ class HeadMixin(Model):
         past: Past | None,
         logits_to_keep: int | Tensor,
         source: Source | None = None,
+        second_pass: Any = None,
     ) -> tuple[Distribution, Tensor]:
         """The distribution at the positions to keep, and what the model returns as its logits."""
-        x = self.head.inputs(states, self._embedding(), source=source, past=past)
-        per_row = isinstance(logits_to_keep, Tensor) and logits_to_keep.ndim == 2
+        embedding = self._embedding()
+        if not states.layers.is_meta:
+            refuse_offloaded(self, embedding.weight)
+        x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass)
         if isinstance(logits_to_keep, int):
             x = x.rows(slice(-logits_to_keep, None))
-        elif not per_row:
+        elif logits_to_keep.ndim < 2:
             x = x.rows(logits_to_keep)
         distribution = self.head.distribution(x)
-        scores = distribution.logits[0].values if distribution.is_softmax else distribution.log_probs()
-        scores = scores.to(states.layers.dtype)
-        if per_row:
-            assert isinstance(logits_to_keep, Tensor)
-            by_mask = logits_to_keep.dtype == torch.bool
-            scores = scores[logits_to_keep] if by_mask else scores.take_along_dim(logits_to_keep[..., None], dim=1)
-        return distribution, scores
+        scores = scores_of(distribution).to(states.layers.dtype)
+        return distribution, _of_each_row(scores, logits_to_keep)
+
+    @staticmethod
+    def _add_partitions(output: Any, distribution: Distribution, logits_to_keep: int | Tensor) -> None:
+        """output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names."""
+        writer, names = distribution.logits[0].writers()
+        output["partitions"], output["partition_names"] = _of_each_row(writer, logits_to_keep), names
 
     # -- the cache
 
@@ -123,6 +125,24 @@ class HeadMixin(Model):
         prepared["context_mask"] = mask
         return prepared
 
+    def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: it flattens the batch into one row of mixed requests, which the head's state can not follow."""
+        raise NotImplementedError(
+            "continuous batching (generate_batch, a paged cache) does not carry the head's state. Use generate()."
+        )
+
+    generate_batch = continuous_batching_context_manager = init_continuous_batching
+
+    # -- guards
+
+    head_is_active = head_is_active
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Libraries replace `forward` on the instance: only by what still reaches the head."""
+        super().__setattr__(name, guarded_forward(self, value) if name == "forward" else value)
+        if name == "peft_config":
+            release_output(self, value)
+
     # -- the library's hooks
 
     def _get_name(self) -> str:
@@ -132,7 +152,7 @@ class HeadMixin(Model):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Parameters of the head that no checkpoint had start as the head starts them, not as the model's layers do."""
-        if not any(module is mine for mine in self.head.modules()):
+        if "head" not in self._modules or not any(module is mine for mine in self.head.modules()):
             super()._init_weights(module)
             return
         if not hasattr(module, "reset_parameters"):
@@ -142,6 +162,14 @@ class HeadMixin(Model):
         module.reset_parameters()  # type: ignore[operator]
         for parameter, value in loaded:
             parameter.copy_(value)
+
+
+def _of_each_row(values: Tensor, logits_to_keep: int | Tensor) -> Tensor:
+    """Where logits_to_keep names positions row by row (a mask, or indices): those; otherwise they are kept already."""
+    if isinstance(logits_to_keep, int) or logits_to_keep.ndim < 2:
+        return values
+    by_mask = logits_to_keep.dtype == torch.bool
+    return values[logits_to_keep] if by_mask else values.take_along_dim(logits_to_keep[..., None], dim=1)
 
 
 def two_dimensional(mask: Any, context_mask: Tensor | None, what: str) -> Tensor | None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.cache_utils import Cache
 
 from unbottle.head.partitions import CopyNet
+from unbottle.hf.cache import find_state
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.03}
 POINTER_TOLERANCE = 5e-3  # PG, PS and CopyNet start close to the softmax, not on it
@@ -58,6 +60,10 @@ def refuse_difference(model: Any, before: Probe) -> None:
         allowed = TOLERANCE.get(before.logits.dtype, 0.1)
     if not difference <= allowed:
         raise _unsupported(model, f"its words' log-probabilities and a fresh head's differ by {difference:.3g}")
+    cache = _run(model, before.inputs, use_cache=True).get("past_key_values")
+    state = find_state(cache) if isinstance(cache, Cache) else None
+    if state is None or not state.get_seq_length() == int(cache.get_seq_length()) == after.shape[1]:
+        raise _unsupported(model, "it keeps no past_key_values in which the head's state could be kept while decoding")
 
 
 def _calibrate(gate: CopyNet, before: Probe) -> None:
@@ -67,11 +73,15 @@ def _calibrate(gate: CopyNet, before: Probe) -> None:
 
 
 def _logits(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+    logits: Tensor = _run(model, inputs, use_cache=False).logits
+    return logits
+
+
+def _run(model: Any, inputs: dict[str, Tensor], *, use_cache: bool) -> Any:
     training = model.training
     model.eval()
     try:
-        logits: Tensor = model(**inputs, use_cache=False).logits
-        return logits
+        return model(**inputs, use_cache=use_cache)
     except Exception as error:
         raise _unsupported(model, f"a forward pass on words failed: {type(error).__name__}: {error}") from error
     finally:

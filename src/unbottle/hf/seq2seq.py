@@ -14,11 +14,15 @@ from unbottle.head import Source
 from unbottle.hf.cache import refuse_foreign
 from unbottle.hf.loss import mean_loss
 from unbottle.hf.mixin import HeadMixin, two_dimensional
+from unbottle.hf.second_pass import refuse_second_pass
 from unbottle.hf.text import states
 
 
 def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
-    """A forward hook of the encoder: the words it read ride on its output, which generate() carries along for beams."""
+    """A forward hook of the encoder: the words it read ride on its output, which generate() carries along for beams.
+
+    As they are: to compute here would cost compiled models that break in the encoder (BART) a graph of its own.
+    """
     if isinstance(output, ModelOutput):
         last: Tensor = output[0]
         ids = kwargs.get("input_ids", args[0] if args else None)
@@ -27,14 +31,18 @@ def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) 
         if ids is None:  # embeddings were given: words unknown, nothing to read
             ids = torch.zeros((batch, tokens), dtype=torch.long, device=last.device)
             mask = torch.zeros_like(ids)
-        elif not isinstance(mask, Tensor) or mask.ndim != 2:
-            mask = torch.ones_like(ids)
-        output["source_ids"], output["source_mask"] = ids, mask.bool()
+        output["source_ids"] = ids
+        if isinstance(mask, Tensor) and mask.ndim == 2:
+            output["source_mask"] = mask
     return output
 
 
 class Seq2SeqHead(HeadMixin):
-    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and `context_mask` of the decoder."""
+    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and two more that only a head knows.
+
+    `context_mask` is that of the decoder; `output_partitions` returns the partition that wrote each logit too
+    (`partitions`, an index into `partition_names`).
+    """
 
     @can_return_tuple
     def forward(
@@ -42,7 +50,7 @@ class Seq2SeqHead(HeadMixin):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
-        decoder_attention_mask: Tensor | None = None,
+        decoder_attention_mask: Any = None,
         encoder_outputs: Any = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
@@ -53,10 +61,14 @@ class Seq2SeqHead(HeadMixin):
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        output_partitions: bool = False,
         context_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
         refuse_foreign(past_key_values)
+        if self.head.config.method.wbwr is not None:
+            refuse_second_pass(self, past_key_values)
+        self.head.knobs.refuse_training(labels is not None)
         mask = two_dimensional(decoder_attention_mask, context_mask, "decoder_attention_mask")
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         attentions = {} if output_attentions is None else {"output_attentions": output_attentions}
@@ -107,12 +119,16 @@ class Seq2SeqHead(HeadMixin):
             "encoder_hidden_states": _part(encoder_outputs, "hidden_states", 1),
             "encoder_attentions": _part(encoder_outputs, "attentions", 2),
         }
-        return Seq2SeqLMOutput(**result)
+        predicted = Seq2SeqLMOutput(**result)
+        if output_partitions:
+            self._add_partitions(predicted, distribution, logits_to_keep)
+        return predicted
 
     def _num_decoder_layers(self) -> int:
-        config = self.config.get_text_config(decoder=True)
-        names = ("num_decoder_layers", "decoder_layers", "num_hidden_layers")
-        return next(int(getattr(config, name)) for name in names if getattr(config, name, None))
+        for name in ("num_decoder_layers", "decoder_layers"):  # not of get_text_config: BART's says 12 whatever it has
+            if count := getattr(self.config, name, None):
+                return int(count)
+        return int(self.config.get_text_config(decoder=True).num_hidden_layers)
 
     def _source(self, encoder_outputs: Any, input_ids: Tensor | None, attention_mask: Tensor | None) -> Source:
         last = encoder_outputs[0]
@@ -125,8 +141,8 @@ class Seq2SeqHead(HeadMixin):
                     "encoder_outputs do not carry them. Give input_ids (and attention_mask) too."
                 )
             ids = last.new_zeros(last.shape[:2], dtype=torch.long) if input_ids is None else input_ids
-            mask = None if attention_mask is None else attention_mask.bool()
-        return Source(states=last, ids=ids, mask=mask)
+            mask = attention_mask
+        return Source(states=last, ids=ids, mask=None if mask is None else mask.bool())
 
 
 def _part(outputs: Any, name: str, index: int | None) -> Any:

@@ -48,7 +48,8 @@ def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -
         documents: Tensor = sequence.long()
         return documents
     if (lengths := kwargs.get("cu_seq_lens_q")) is not None:
-        places = torch.arange(int(lengths[-1]), device=lengths.device)
+        count = int(lengths[-1]) if position_ids is None else position_ids.shape[1]
+        places = torch.arange(count, device=lengths.device)
         return torch.searchsorted(lengths[1:-1].long().contiguous(), places, right=True)[None]
     if position_ids is None or position_ids.ndim != 2:
         return None
@@ -57,3 +58,10 @@ def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -
     if past is not None and past.tensors:
         documents = documents + past.latest("documents")
     return documents
+
+
+def packed(documents: Tensor | None) -> bool:
+    """Whether a row holds several documents. A compiled graph can not look, and trusts its caller to want no cache."""
+    if documents is None or torch.compiler.is_compiling() or documents.is_meta:
+        return False
+    return bool((documents != documents[:, :1]).any())

@@ -55,7 +55,7 @@ class DenseLogits:
         return self.values.gather(-1, words.expanded(self.values.shape[1]))
 
     def top(self, k: int) -> Words:
-        ids = top(self.values, k)
+        ids = top(self.values.detach(), k)
         return Words(ids, torch.ones_like(ids, dtype=torch.bool))
 
     def overwrite(self, name: str, words: Words, scores: Float[Tensor, "B T S"]) -> DenseLogits:
@@ -71,7 +71,7 @@ class DenseLogits:
     def writers(self) -> tuple[Int[Tensor, "B T V"], tuple[str, ...]]:
         """Who wrote each logit last: an index into the returned names; 0 is V, the softmax over the vocabulary."""
         size = self.values.shape[-1]
-        writer = torch.zeros((*self.values.shape[:-1], size + 1), dtype=torch.long, device=self.values.device)
+        writer = torch.zeros((*self.values.shape[:-1], size + 1), dtype=torch.int8, device=self.values.device)
         for number, write in enumerate(self.written, start=1):
             target = write.words.ids.where(write.words.present, size).expand_as(write.scores)
             writer.scatter_(-1, target, number)

@@ -1,7 +1,19 @@
 """Where half precision ends: logits and softmax statistics are float32 or wider."""
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
+
+
+@contextlib.contextmanager
+def float16_widened(*tensors: Tensor) -> Iterator[list[Tensor]]:
+    """Products of tiny numbers, which fp16 would round to zero: its tensors widened, its autocast off. bf16 can."""
+    kind = tensors[0].device.type
+    autocast = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.float16
+    with torch.autocast(kind, enabled=False) if autocast else contextlib.nullcontext():
+        yield [tensor.float() if autocast or tensor.dtype == torch.float16 else tensor for tensor in tensors]
 
 
 def widen(values: Tensor) -> Tensor:

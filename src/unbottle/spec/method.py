@@ -59,6 +59,7 @@ class Method:
     def __post_init__(self) -> None:
         object.__setattr__(self, "letters", "".join(sorted(self.letters)))
         object.__setattr__(self, "ks", tuple(self.ks))
+        self._check_types()
         self._check_base()
         self._check_letters()
         self._check_numbers()
@@ -104,6 +105,11 @@ class Method:
         if self.mi:
             parts.append(case("Mi") + (":{}x{}".format(*self.block) if self.block else ""))
         return "+".join(parts)
+
+    def _check_types(self) -> None:
+        numbers = [*self.ks, *(self.block or ()), self.softmaxes, *([] if self.wbwr is None else [self.wbwr])]
+        if not all(type(number) is int for number in numbers) or (self.block and len(self.block) != 2):
+            raise MethodError(f"method of {numbers}: sizes are whole numbers, and a block of Mi is layers x window.")
 
     def _check_base(self) -> None:
         if self.base not in BASES:
@@ -172,6 +178,8 @@ def _read_part(text: str, token: str) -> dict:
         raise _refusal(text, f"unknown part '{''.join(unknown) or token}'", f"Known: {_known_parts()}")
     if not colon:
         return {"letters": name}
+    if not any(LETTERS[letter].takes_ks for letter in name):
+        raise _refusal(text, f"part '{name}' takes no sizes, got '{argument}'", "Write them behind r: r:20 or cr:20")
     return {"letters": name, "ks": tuple(_number(text, k, "r:k1,k2") for k in argument.split(","))}
 
 

@@ -47,4 +47,4 @@ class PointerGenerator(nn.Module):
 
     def _scores(self, x: Inputs) -> Tensor:
         query = x.f(self.pointer.query)[:, :, None]
-        return widen(torch.tanh(query + self.pointer.states(x)[:, None] + self.b) @ self.v)
+        return widen(torch.tanh(query + self.pointer.states(x)[:, None] + self.b) @ self.v.to(query.dtype))

@@ -6,15 +6,17 @@ from torch import Tensor, nn
 from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition
 from unbottle.head.pointer import Pointer
-from unbottle.ops import Logits, Words
+from unbottle.ops import Logits, Words, logaddexp
 
 
 class CopyNet(nn.Module, Partition):
     """exp Logit(x) = exp(f_V . w_x) + sum over the occurrences j of x of exp(f_P . L_L(h_j) + b)            eq:CopyNet
 
-    As a partition: S = the words of the text, score = logaddexp(now, copied). A fresh CopyNet is the plain softmax
-    up to N exp(b) / Z: b starts at -14, and whoever knows Z lowers it where Z is small (GPT-2's is; the paper could
-    not train CopyNet there). The paper does not say where its b starts.
+    As a partition: S = the words of the text, score = logaddexp(now, copied).
+
+    Differs from the paper: a fresh CopyNet is the plain softmax up to N exp(b) / Z, because b starts at -14. Where Z is
+    small b must start lower: attaching to a model sets it. (GPT-2's Z is, and the paper could not train CopyNet there.)
+    The paper does not say where its b starts.
     """
 
     order = 60
@@ -35,4 +37,4 @@ class CopyNet(nn.Module, Partition):
 
     def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
         copied = self.pointer.dot(x, self.pointer.states(x)) + self.b
-        return torch.logaddexp(now, self.pointer.text(x).logsumexp(copied))
+        return logaddexp(now, self.pointer.text(x).logsumexp(copied))

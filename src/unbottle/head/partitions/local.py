@@ -29,7 +29,7 @@ class Local(Partition):
 
     def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
         text = x.text(source=self.source)
-        return now + text.mean(x.f(self.name) @ text.keys[self.key].mT)
+        return now + text.mean(text.dot(x.f(self.name), text.keys[self.key]))
 
 
 def _both_sides(config: HeadConfig) -> list[Partition]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition
 from unbottle.head.projection import WHISPER, Needs
-from unbottle.ops import Logits, Words
+from unbottle.ops import Logits, Words, float16_widened, widen
 
 
 class WordByWord(Partition):
@@ -29,12 +29,18 @@ class WordByWord(Partition):
         return logits.top(self.k)
 
     def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
-        if x.second_pass is None:
-            raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
+        assert x.second_pass is not None, "checked when the inputs were built"
         f_R = x.f("R")
-        keys = x.L["LD"](self._q(x, x.second_pass(words, f_R, x.positions)))
-        local: Tensor = (keys @ f_R[..., None])[..., 0]
-        return now + local
+        keys = x.L["LD"](self._q(x, self._read(x.second_pass(words, f_R, x.positions), words, x)))
+        with float16_widened(keys, f_R) as (wide_keys, wide):
+            return now + (widen(wide_keys) @ widen(wide)[..., None])[..., 0]
+
+    def _read(self, layers: Tensor, words: Words, x: Inputs) -> Tensor:
+        depth = 1 if x.block is None else x.block.shape[2]
+        expected = (*words.ids.shape, depth, x.h.shape[-1])
+        if tuple(layers.shape) != expected:
+            raise ValueError(f"second_pass gave layers of shape {tuple(layers.shape)}, expected {expected}.")
+        return layers
 
     def _q(self, x: Inputs, layers: Float[Tensor, "B T S L D"]) -> Float[Tensor, "B T S Q"]:
         h = layers[..., 0, :]

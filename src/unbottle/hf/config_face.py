@@ -1,0 +1,128 @@
+"""ConfigFace: a config with two faces. In memory it is the base model's, on disk it says `unbottle`.
+
+Everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) goes on as before, and a plain
+transformers that meets the directory stops, where it would otherwise load the model without its head.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import PretrainedConfig
+from transformers.utils import CONFIG_NAME
+
+from unbottle.head import HeadConfig
+from unbottle.hf.stored_head import stored_head
+
+if TYPE_CHECKING:
+    from typing import Any as Config  # what the mixin is mixed into: a config class
+else:
+    Config = object
+
+MODEL_TYPE = "unbottle"  # the model type on disk
+BASE_TYPE = "base_model_type"  # the model type in memory, as it is called on disk
+BASE_NAME = "base_model_name_or_path"  # where the base model came from, on disk and in memory
+HEAD = "unbottle"  # the head's config, on disk and in memory
+PREFIX = "Unbottled"  # of the names of classes with a head
+SHIM = "unbottle_shim"  # the module that trust_remote_code=True runs
+SHIM_TEXT = "from unbottle.hub import UnbottledConfig  # pip install unbottle\n"
+
+
+class ConfigFace(Config):
+    """Comes before the config's own class: the same attributes, and the head's config; another face when written.
+
+    The face follows `architectures`, which transformers sets to the class it is about to save: the backbone alone
+    (`model.base_model.save_pretrained`) is written as the plain backbone that it is.
+    """
+
+    base_class: type[PretrainedConfig]  # the config's own class, set when the subclass is made
+
+    @property
+    def has_head(self) -> bool:
+        """Whether what is written has a head."""
+        names = self.architectures
+        return names is None or any(name.startswith(PREFIX) for name in names)
+
+    def to_json_string(self, use_diff: bool = True) -> str:
+        data = json.loads(super().to_json_string(use_diff=use_diff))
+        if self.has_head:
+            data[BASE_TYPE], data["model_type"] = data["model_type"], MODEL_TYPE
+            data["auto_map"] = {"AutoConfig": f"{SHIM}.UnbottledConfig"}
+        else:
+            data = {key: value for key, value in data.items() if key not in (HEAD, BASE_NAME)}
+        return json.dumps(data, indent=2, sort_keys=True) + "\n"
+
+    def to_json_file(self, json_file_path: Any, use_diff: bool = True) -> None:
+        """Beside a config.json goes the shim that it names."""
+        path = Path(json_file_path)
+        path.write_text(self.to_json_string(use_diff=use_diff), encoding="utf-8")
+        if path.name == CONFIG_NAME and self.has_head:
+            path.with_name(f"{SHIM}.py").write_text(SHIM_TEXT, encoding="utf-8")
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict, dict]:
+        data, unused = super().get_config_dict(*args, **kwargs)
+        return in_memory(data), unused
+
+    @classmethod
+    def from_dict(cls, config_dict: dict, **kwargs: Any) -> Any:
+        """From either face; a config without a head stays one, and a model will ask for it."""
+        config_dict = in_memory(config_dict)
+        if HEAD in config_dict:
+            stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")
+        made: Any = cls.base_class.from_dict(config_dict, **kwargs)
+        _wear(made[0] if isinstance(made, tuple) else made, cls)
+        return made
+
+    def __reduce__(self) -> tuple:
+        return _rebuilt, (self.base_class, dict(self.__dict__))
+
+
+@functools.cache
+def face(base: Any) -> Any:
+    """The subclass of a config's class with the second face."""
+    if issubclass(base, ConfigFace):
+        return base
+    return type(PREFIX + base.__name__, (ConfigFace, base), {"base_class": base, "__module__": __name__})
+
+
+def in_memory(data: dict) -> dict:
+    """What a file says, with the base model's type. A plain config is returned as it is."""
+    if data.get("model_type") != MODEL_TYPE:
+        return data
+    kept = {key: value for key, value in data.items() if key not in (BASE_TYPE, "auto_map")}
+    return kept | {"model_type": data.get(BASE_TYPE)}
+
+
+def put_on(config: Any, head: HeadConfig) -> None:
+    """From now on this config is written with this head. The object stays the same: the model's parts share it."""
+    if not isinstance(config, ConfigFace):
+        kind: Any = type(config)
+        _wear(config, face(kind))
+        if config.architectures is not None:
+            config.architectures = [PREFIX + name for name in config.architectures]
+    setattr(config, HEAD, head.to_dict())
+    if BASE_NAME not in config.__dict__:
+        setattr(config, BASE_NAME, config.name_or_path)
+
+
+def take_off(config: Any) -> None:
+    """The plain config again."""
+    _wear(config, config.base_class)
+    for name in (HEAD, BASE_NAME):
+        config.__dict__.pop(name, None)
+    if config.architectures is not None:
+        config.architectures = [name.removeprefix(PREFIX) for name in config.architectures]
+
+
+def _wear(config: Any, kind: Any) -> None:
+    object.__setattr__(config, "__class__", kind)
+
+
+def _rebuilt(base: Any, attributes: dict) -> Any:
+    config = object.__new__(face(base))
+    config.__dict__.update(attributes)
+    return config

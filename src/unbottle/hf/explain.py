@@ -1,0 +1,152 @@
+"""explain: which word comes next, and which partition says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbottle.head import Distribution, Head
+from unbottle.head.inputs import Inputs
+from unbottle.head.provenance import shares, token_masses, token_scores
+from unbottle.hf.explanation import Explanation, NextWord, Occurrence
+from unbottle.hf.mixin import HeadMixin
+from unbottle.hf.with_head import with_head
+from unbottle.ops import DenseLogits, Words
+
+
+@torch.no_grad()
+def explain(model: Any, tokenizer: Any, text: str, *, top: int = 10, source: str | None = None) -> Explanation:
+    """The next word after `text`: the `top` most likely ones, and where their probability comes from.
+
+    A causal model continues `text`. An encoder-decoder model reads `source` and continues `text`, which may be empty.
+    Knobs that are turned count. Print the result, or take `to_dict()`.
+    """
+    target = with_head(model)
+    vocabulary = target.get_output_embeddings().weight.shape[0]
+    if not 1 <= top <= vocabulary:
+        raise ValueError(f"top={top}: expected 1 to {vocabulary}, the words of the vocabulary.")
+    inputs = _inputs(target, tokenizer, text, source)
+    x, distribution = _predict(model, target, inputs)
+    *encoded, decoded = (ids[0].tolist() for ids in inputs.values())
+    source_ids = encoded[0] if encoded else []
+    found = shares(target.head, x, distribution)
+    places = _places(target.head, x, distribution, source_ids)
+
+    log_probs = distribution.log_probs()[0, -1]
+    best = log_probs.sort(descending=True, stable=True).indices[:top]
+    best = best[log_probs[best] > -torch.inf]  # source_only leaves some words no chance
+    plain = target.head.plain(x, Words(best[None, None], torch.ones_like(best, dtype=torch.bool)[None, None]))[0, -1]
+    words = []
+    for word, plain_logit in zip(best.tolist(), plain.tolist(), strict=True):
+        writers = _writers(distribution.logits[0], word)
+        words.append(
+            NextWord(
+                id=word,
+                text=spelled(tokenizer, word),
+                probability=float(log_probs[word].exp()),
+                partition=writers[-1],
+                writers=writers,
+                logit=float(distribution.logits[0].values[0, -1, word]),
+                plain_logit=plain_logit,
+                copied=float(found["COPY"][0, -1, word]) if "COPY" in found else None,
+                occurrences=tuple(places.get(word, ())),
+            )
+        )
+    return Explanation(
+        method=str(target.head.config.method),
+        text=text,
+        context=tuple(spelled(tokenizer, word) for word in decoded),
+        source=tuple(spelled(tokenizer, word) for word in source_ids),
+        words=tuple(words),
+        masses={name: float(share.sum()) for name, share in found.items()},
+    )
+
+
+def spelled(tokenizer: Any, word: int) -> str:
+    """The text of a token. Logits may be wider than the tokenizer: such an id has no text and shows as itself."""
+    if word >= len(tokenizer):
+        return f"[{word}]"
+    return str(tokenizer.decode([word], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def _writers(logits: DenseLogits, word: int) -> tuple[str, ...]:
+    """All who wrote the logit of a word at the last position, in order."""
+
+    def wrote(words: Words) -> bool:
+        return bool((words.present & (words.ids == word))[0, -1].any())
+
+    return ("V", *(write.name for write in logits.written if wrote(write.words)))
+
+
+def _places(head: Head, x: Inputs, distribution: Distribution, source: list[int]) -> dict[int, list[Occurrence]]:
+    """Where each word stands in the context and in the encoder input."""
+    scores, masses = token_scores(head, x), token_masses(head, x, distribution)
+    seen = x.context.visible[0, -1].nonzero()[:, 0].tolist()
+    texts = {False: [(place, int(x.context.ids[0, place])) for place in seen], True: list(enumerate(source))}
+    places: dict[int, list[Occurrence]] = {}
+    for side, tokens in texts.items():
+        score, mass = scores.get(side), masses.get(side)
+        for place, word in tokens:
+            occurrence = Occurrence(
+                text="source" if side else "context",
+                position=place,
+                score=None if score is None else float(score[0, -1, place]),
+                copied=None if mass is None else float(mass[0, -1, place]),
+            )
+            places.setdefault(word, []).append(occurrence)
+    return places
+
+
+def _inputs(model: HeadMixin, tokenizer: Any, text: str, source: str | None) -> dict[str, Tensor]:
+    """What the model reads: a batch of one."""
+    name = model.base_class.__name__
+    if not model.config.is_encoder_decoder:
+        if source is not None:
+            raise ValueError(f"source={source!r}: {name} has no encoder. Put everything into text.")
+        ids = tokenizer(text)["input_ids"]
+        if not ids:
+            raise ValueError(f"text {text!r} has no token, and {name} needs one to go on from. Give a longer text.")
+        return {"input_ids": _row(model, ids)}
+    ids = [] if source is None else tokenizer(source)["input_ids"]
+    if not ids:
+        raise ValueError(f"source={source!r} has no token, and {name} reads an encoder input. Give source='...'.")
+    return {"input_ids": _row(model, ids), "decoder_input_ids": _prefix(model, tokenizer, text)}
+
+
+def _prefix(model: HeadMixin, tokenizer: Any, text: str) -> Tensor:
+    """What the decoder reads before the next word: the text as labels, shifted by the model, without its end."""
+    ids, end = list(tokenizer(text_target=text)["input_ids"]), tokenizer.eos_token_id
+    if end not in ids:
+        ids.append(0 if end is None else end)  # the model's own shift drops the last one
+    shifted: Tensor = model.prepare_decoder_input_ids_from_labels(labels=_row(model, ids))
+    return shifted[:, :-1] if shifted.shape[1] > 1 and shifted[0, -1] == end else shifted
+
+
+def _row(model: HeadMixin, ids: list[int]) -> Tensor:
+    return torch.tensor([ids], dtype=torch.long, device=model.device)
+
+
+def _predict(model: Any, target: HeadMixin, inputs: dict[str, Tensor]) -> tuple[Inputs, Distribution]:
+    """One pass of the model, as it is in evaluation; what the head computed at the last position."""
+    training = target.training
+    target.eval()
+    try:
+        with _watched(target.head) as seen:
+            model(**inputs, logits_to_keep=1, use_cache=False)
+    finally:
+        target.train(training)
+    return seen[-1]
+
+
+@contextmanager
+def _watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
+    seen: list[tuple[Inputs, Distribution]] = []
+    head.watch = lambda x, distribution: seen.append((x, distribution))
+    try:
+        yield seen
+    finally:
+        head.watch = None

@@ -1,0 +1,63 @@
+"""A program: compile a model with and without a head, and print what happened as JSON. Run by test_compile.py.
+
+A process of its own, because the shape checks of the test run do not compile.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+from models import shaken, tiny, words
+from torch._dynamo.utils import counters
+from trainers import without_dropout
+
+from unbottle.hf import attach
+
+torch.set_num_threads(1)
+PACKED = {"position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]])}
+
+
+def step(model, call, *, labels: bool, packed: bool) -> dict[str, torch.Tensor]:
+    """The logits, or the loss and all gradients."""
+    ids = words(1 if packed else 2)
+    inputs = {"input_ids": ids, "use_cache": False} | (PACKED if packed else {})
+    if model.config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = ids.flip(1)
+    outputs = call(**inputs, **{"labels": ids} if labels else {})
+    if not labels:
+        return {"logits": outputs.logits.detach()}
+    model.zero_grad()
+    outputs.loss.backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return {"loss": outputs.loss.detach(), **gradients}
+
+
+def breaks(model, *, backend: str, **how: bool) -> tuple[int, dict[str, torch.Tensor]]:
+    torch.compiler.reset()
+    counters.clear()
+    values = step(model, torch.compile(model, backend=backend), **how)
+    return sum(counters["graph_break"].values()), values
+
+
+def report(name: str, method: str, passes: str, *, packed: bool) -> dict[str, object]:
+    found: dict[str, object] = {"name": name, "method": method}
+    for what in passes.split(","):
+        labels = what == "training step"
+        how = {"labels": labels, "packed": packed}
+        plain, _ = breaks(tiny(name).train(labels), backend="eager", **how)
+        model = without_dropout(shaken(attach(tiny(name), method))).train(labels)
+        want = step(model, model, **how)
+        ours, values = breaks(model, backend="aot_eager", **how)
+        assert want.keys() == values.keys()
+        difference = max((want[key] - values[key]).abs().max().item() for key in want)
+        found[what] = {"plain": plain, "head": ours, "difference": difference}
+    return found
+
+
+if __name__ == "__main__":
+    passes, *cases = sys.argv[1:]
+    for case in cases:
+        architecture, written, *packing = case.split()
+        print(json.dumps(report(architecture, written, passes, packed=bool(packing))))

@@ -1,0 +1,59 @@
+"""Methods x architectures x ways to decode."""
+
+import pytest
+import torch
+from cases import shrunk
+from models import CAUSAL, SEQ2SEQ, shaken, tiny, words
+from modes import DECODER_ONLY, MODES, generate
+
+import unbottle
+from unbottle.spec import PAPER_METHODS, Method
+
+METHODS = [name for name in dict.fromkeys(map(shrunk, PAPER_METHODS)) if not Method.parse(name).wbwr]
+DEFAULT = {False: "softmax+cpr:3,6+mi", True: "softmax+cepr:3+mi"}
+EVERY_MODE = ("gpt2", "gemma2", "t5", "marian")
+
+
+def fits(method: str, name: str, mode: str) -> bool:
+    encoder_decoder = name in SEQ2SEQ
+    if "e" in Method.parse(method).letters and not encoder_decoder:
+        return False
+    return not (encoder_decoder and mode in DECODER_ONLY)
+
+
+def matrix() -> list:
+    rows = []
+    for name in (*CAUSAL, *SEQ2SEQ):
+        for method in METHODS:
+            for mode in MODES:
+                if not fits(method, name, mode):
+                    continue
+                usual = method == DEFAULT[name in SEQ2SEQ]
+                fast = (usual and (name in EVERY_MODE or mode in ("greedy", "padding"))) or (
+                    name in ("gpt2", "bart") and mode in ("greedy", "beams")
+                )
+                rows.append(pytest.param(method, name, mode, marks=[] if fast else [pytest.mark.full]))
+    return rows
+
+
+@pytest.mark.parametrize(("method", "name", "mode"), matrix())
+def test_decoding(method: str, name: str, mode: str) -> None:
+    MODES[mode](shaken(unbottle.attach(tiny(name), method)))
+
+
+@pytest.mark.parametrize("method", ["softmax+cpr:3,6+mi", "ps+mi", "mos+mi"])
+def test_assisted_decoding(method: str) -> None:
+    """As the main model, as the assistant, and as both: always what greedy decoding gives."""
+    ids = words(1)
+    main, plain = shaken(unbottle.attach(tiny("llama"), method)), tiny("llama")
+    other = shaken(unbottle.attach(tiny("llama"), method), seed=8)
+    want = generate(main, ids).sequences
+    assert torch.equal(generate(main, ids, assistant_model=plain).sequences, want)
+    assert torch.equal(generate(main, ids, assistant_model=other).sequences, want)
+    assert torch.equal(generate(plain, ids, assistant_model=main).sequences, generate(plain, ids).sequences)
+
+
+def test_continuous_batching_is_refused() -> None:
+    model = unbottle.attach(tiny("llama"), "softmax+c")
+    with pytest.raises(NotImplementedError, match="continuous batching"):
+        model.generate_batch([[3, 4, 5]])

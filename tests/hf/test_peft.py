@@ -1,0 +1,151 @@
+"""PEFT: low-rank adapters on the model, the whole head beside them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from models import shaken, tiny, words
+from trainers import trainer, without_dropout
+
+from unbottle.hf import attach
+from unbottle.hf.callback import HeadGradientCallback
+from unbottle.hf.guards import BypassedHeadError
+
+peft = pytest.importorskip("peft", reason="LoRA needs peft: pip install 'unbottle[train]'")
+
+CASES = [("gpt2", "softmax+cpr:5,20+mi"), ("llama", "ps+mi"), ("t5", "s+cepr:20+mi"), ("bart", "mos")]
+METHODS = pytest.mark.parametrize(("name", "method"), CASES)
+ORDERS = pytest.mark.parametrize("order", ["attach, then wrap", "wrap, then attach"])
+
+
+def lora(name: str, *, head: bool = True, **options):
+    fan_in_fan_out = name == "gpt2"
+    task = "SEQ_2_SEQ_LM" if name in ("t5", "bart") else "CAUSAL_LM"
+    saved = {"modules_to_save": ["head"]} if head else {}
+    return peft.LoraConfig(r=4, task_type=task, fan_in_fan_out=fan_in_fan_out, **saved | options)
+
+
+def wrapped(name: str, method: str, order: str = "attach, then wrap"):
+    """The same every time; as if adapter and head had been trained."""
+    model = tiny(name)
+    torch.manual_seed(0)
+    if order == "attach, then wrap":
+        model = peft.get_peft_model(shaken(attach(model, method)), lora(name))
+    else:  # PEFT can not save what did not exist when it wrapped: the head is trained, and saved by save_head
+        model = attach(peft.get_peft_model(model, lora(name, head=False)), method)
+        shaken(model.get_base_model())
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if "lora_" in key:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+            if "modules_to_save" in key:
+                parameter.add_(torch.randn_like(parameter) * 0.05)
+    return without_dropout(model).eval()
+
+
+def inputs(model) -> dict[str, torch.Tensor]:
+    ids = words()
+    return {"input_ids": ids, "decoder_input_ids": ids.flip(1)} if model.config.is_encoder_decoder else {"input_ids": ids}
+
+
+@METHODS
+@ORDERS
+def test_gradients_reach_the_head_and_the_adapter_only(name, method, order):
+    model = wrapped(name, method, order).train()
+    model(input_ids=words(), labels=words(seed=3)).loss.backward()
+    with_gradient = {key for key, parameter in model.named_parameters() if parameter.grad is not None}
+    head = {key for key in with_gradient if ".head." in key}
+    assert len(head) == len([*attach(tiny(name), method).head.parameters()])
+    assert with_gradient - head == {key for key, _ in model.named_parameters() if "lora_" in key}
+
+
+@METHODS
+@ORDERS
+@torch.no_grad()
+def test_generates_with_beams(name, method, order):
+    model = wrapped(name, method, order)
+    options = {"input_ids": words(), "num_beams": 3, "max_new_tokens": 5, "do_sample": False}
+    assert torch.equal(model.generate(**options), model.generate(**options, use_cache=False))
+
+
+@METHODS
+@torch.no_grad()
+def test_a_saved_adapter_brings_the_head_back(name, method, tmp_path):
+    model = wrapped(name, method)
+    want = model(**inputs(model)).logits
+    model.save_pretrained(tmp_path)
+    again = peft.PeftModel.from_pretrained(attach(tiny(name), method), tmp_path).eval()
+    assert torch.equal(again(**inputs(model)).logits, want)
+
+
+@METHODS
+def test_head_means_the_head_and_not_lm_head(name, method):
+    """PEFT compares the endings of names."""
+    plain = tiny(name)
+    tied = plain.get_output_embeddings().weight is plain.get_input_embeddings().weight
+    model = wrapped(name, method).get_base_model()
+    assert tied == (model.get_output_embeddings().weight is model.get_input_embeddings().weight)
+    assert not model.get_output_embeddings().weight.requires_grad
+
+
+def test_lm_head_is_trained_too_if_it_is_named():
+    both = lora("llama", modules_to_save=["head", "lm_head"])
+    model = peft.get_peft_model(attach(tiny("llama-untied"), "softmax+c"), both)
+    model(input_ids=words(), labels=words()).loss.backward()
+    assert model.get_base_model().lm_head.modules_to_save["default"].weight.grad is not None
+
+
+@METHODS
+@torch.no_grad()
+def test_merging_keeps_head_and_logits(name, method):
+    model = wrapped(name, method)
+    want = model(**inputs(model)).logits
+    merged = model.merge_and_unload()
+    torch.testing.assert_close(merged(**inputs(merged)).logits, want, atol=1e-5, rtol=1e-5)
+    assert merged.head_is_active()
+
+
+@torch.no_grad()
+def test_a_disabled_adapter_gives_the_model_before_training(tmp_path):
+    model = tiny("llama")
+    torch.manual_seed(0)
+    model = shaken(attach(model, "softmax+cpr:5,20+mi"))
+    want = model(words()).logits
+    with_adapter = peft.get_peft_model(model, lora("llama"))
+    with_adapter.get_base_model().head.modules_to_save["default"].L["V"].weight.mul_(2)
+    assert not torch.allclose(with_adapter(words()).logits, want)
+    with with_adapter.disable_adapter():
+        assert torch.equal(with_adapter(words()).logits, want)
+
+
+def test_a_head_that_peft_froze_is_noticed(tmp_path):
+    pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install 'unbottle[train]'")
+    forgotten = peft.get_peft_model(attach(tiny("llama"), "softmax+c"), lora("llama", head=False))
+    with pytest.raises(BypassedHeadError, match=r"frozen.*modules_to_save"):
+        trainer(forgotten, tmp_path, callbacks=[HeadGradientCallback()]).train()
+
+
+def test_the_trainer_trains_adapter_and_head(tmp_path):
+    pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install 'unbottle[train]'")
+    model = wrapped("gpt2", "softmax+cpr:5,20+mi")
+    before = {key: value.clone() for key, value in peft.get_peft_model_state_dict(model).items()}
+    trainer(model, tmp_path, callbacks=[HeadGradientCallback()], label_smoothing_factor=0.1).train()
+    after = peft.get_peft_model_state_dict(model)
+    assert all(not torch.equal(before[key], after[key]) for key in before)
+
+
+def test_all_linear_takes_the_head_unless_told_not_to():
+    """The advice: modules_to_save=["head"] and exclude_modules=r"head\\..*"."""
+    method = "softmax+c"
+    careless = peft.get_peft_model(attach(tiny("llama"), method), lora("llama", head=False, target_modules="all-linear"))
+    assert any(".head." in key and "lora_" in key for key, _ in careless.named_parameters())
+    advice = {"target_modules": "all-linear", "exclude_modules": r"head\..*"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = peft.get_peft_model(attach(tiny("llama"), method), lora("llama", **advice))
+    trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
+    assert not [key for key in trained if "lora_" in key and ".head." in key]
+    assert [key for key in trained if "lora_" in key]
+    assert [key for key in trained if ".head.modules_to_save." in key]

@@ -1,0 +1,150 @@
+"""Trainer and Seq2SeqTrainer train a model with a head as they train any other."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from models import shaken, tiny, words
+from trainers import collate, rows, trainer, without_dropout
+
+from unbottle.hf import attach
+
+pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install 'unbottle[train]'")
+
+CASES = [
+    ("gpt2", "softmax+cpr:5,20+mi"),
+    ("llama", "ps+mi"),
+    ("llama", "mos"),
+    ("t5", "s+cepr:20+mi"),
+    ("bart", "s+cepr:20+mi:2x2"),
+]
+METHODS = pytest.mark.parametrize(("name", "method"), CASES, ids=[f"{name}-{method}" for name, method in CASES])
+
+
+def attached(name: str, method: str):
+    """The same model every time: L^h starts at random."""
+    model = tiny(name)
+    torch.manual_seed(0)
+    return shaken(attach(model, method))
+
+
+def all_rows(model) -> dict[str, torch.Tensor]:
+    return collate(model, rows(encoder_decoder=model.config.is_encoder_decoder))
+
+
+def by_hand(model, *, smoothing: float = 0.0) -> torch.Tensor:
+    """Mean over the labels of (1 - s) nll + s (mean over the vocabulary of -log P), written out."""
+    batch = all_rows(model)
+    labels = batch.pop("labels")
+    log_probs = model(**batch).logits.log_softmax(-1)
+    if not model.config.is_encoder_decoder:
+        log_probs, labels = log_probs[:, :-1], labels[:, 1:]
+    losses = [
+        -(1 - smoothing) * log_probs[row, place, label] - smoothing * log_probs[row, place].mean()
+        for row in range(labels.shape[0])
+        for place, label in enumerate(labels[row].tolist())
+        if label != -100
+    ]
+    return torch.stack(losses).mean()
+
+
+@functools.cache
+def step_by_hand(name: str, method: str, smoothing: float = 0.0) -> tuple[float, dict[str, torch.Tensor]]:
+    """One step of gradient descent, of size 1: the loss before it and the weights after it."""
+    model = without_dropout(attached(name, method)).train()
+    loss = by_hand(model, smoothing=smoothing)
+    loss.backward()
+    return loss.item(), {name: (p - p.grad).detach() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_step(name: str, method: str, folder, *, smoothing: float = 0.0, **options) -> None:
+    want_loss, want = step_by_hand(name, method, smoothing)
+    made = trainer(attached(name, method), folder, label_smoothing_factor=smoothing, **options)
+    made.train()
+    assert made.state.log_history[0]["loss"] == pytest.approx(want_loss, abs=1e-4)
+    now = dict(made.model.named_parameters())
+    for key, value in want.items():
+        difference = (now[key].detach() - value).abs().max().item()
+        assert difference <= 1e-5, f"{key} differs by {difference} after the step"
+
+
+@METHODS
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+def test_a_step_is_the_same_however_the_batch_is_cut(name, method, accumulate, tmp_path):
+    cut = {"gradient_accumulation_steps": accumulate, "per_device_train_batch_size": 4 // accumulate}
+    assert_step(name, method, tmp_path, **cut)
+
+
+@METHODS
+def test_label_smoothing_looks_at_the_next_word(name, method, tmp_path):
+    assert_step(name, method, tmp_path, smoothing=0.2)
+
+
+@pytest.mark.parametrize(("name", "method"), [("gpt2", "softmax+cpr:5,20+mi"), ("t5", "s+cepr:20+mi")])
+def test_a_resumed_training_ends_where_an_unbroken_one_ends(name, method, tmp_path):
+    schedule = {"optim": "adamw_torch", "learning_rate": 1e-2, "max_steps": 4, "per_device_train_batch_size": 2}
+    unbroken = trainer(attached(name, method), tmp_path, save_strategy="steps", save_steps=2, **schedule)
+    unbroken.train()
+    resumed = trainer(attached(name, method), tmp_path, **schedule)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    before = attached(name, method).state_dict()
+    for key, value in unbroken.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[key], value), key
+        assert not key.startswith("head.") or not torch.equal(before[key], value), f"{key} was not trained"
+
+
+@pytest.mark.parametrize(("name", "method"), [("t5", "s+cepr:20+mi"), ("bart", "pg")])
+def test_predict_with_generate(name, method, tmp_path):
+    model = attached(name, method)
+    made = trainer(model, tmp_path, predict_with_generate=True, generation_max_length=6, generation_num_beams=2)
+    got = torch.tensor(made.predict(made.eval_dataset).predictions)
+    batch = all_rows(model)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    assert torch.equal(got[:, :6], model.generate(ids, attention_mask=mask, max_length=6, num_beams=2))
+    assert made.evaluate()["eval_loss"] == pytest.approx(by_hand(model).item(), abs=1e-4)
+
+
+@METHODS
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_gives_the_same_gradients(name, method, reentrant):
+    ids = words()
+    gradients = []
+    for checkpointing in (False, True):
+        model = without_dropout(attached(name, method)).train()
+        if checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+        model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+        gradients.append({key: p.grad for key, p in model.named_parameters()})
+    plain, checkpointed = gradients
+    for key, gradient in plain.items():
+        assert (gradient is None) == (checkpointed[key] is None), key
+        if gradient is not None:
+            torch.testing.assert_close(checkpointed[key], gradient, atol=1e-6, rtol=1e-4)
+
+
+@METHODS
+def test_bf16_autocast_is_close_to_float32(name, method):
+    model, ids = attached(name, method).train(), words()
+    without_dropout(model)
+    exact = model(input_ids=ids, labels=ids, use_cache=False).loss
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = model(input_ids=ids, labels=ids, use_cache=False)
+    outputs.loss.backward()
+    assert outputs.loss.dtype == torch.float32
+    assert outputs.loss.item() == pytest.approx(exact.item(), abs=0.05)
+    for key, parameter in model.head.named_parameters():
+        assert parameter.dtype == parameter.grad.dtype == torch.float32, key
+        assert parameter.grad.isfinite().all(), key
+
+
+@pytest.mark.parametrize(("name", "method"), [("gpt2", "softmax+cpr:5,20+mi"), ("t5", "ps")])
+def test_trainer_in_bf16_with_checkpointing(name, method, tmp_path):
+    """accelerate wraps the forward of the model in autocast, and it stays the forward with the head."""
+    made = trainer(attached(name, method), tmp_path, bf16=True, gradient_checkpointing=True)
+    made.train()
+    want, _ = step_by_hand(name, method)
+    assert made.state.log_history[0]["loss"] == pytest.approx(want, abs=0.05)
+    before = attached(name, method).head.state_dict()
+    assert all(not torch.equal(before[key], value) for key, value in made.model.head.state_dict().items())

@@ -1,0 +1,145 @@
+"""TRL's trainers run unchanged, and they train the head."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from models import EOS, PAD, VOCABULARY, shaken, tiny, words
+from trainers import without_dropout
+
+from unbottle.hf import attach
+
+trl = pytest.importorskip("trl", reason="needs trl: pip install 'unbottle[trl]'")
+pytestmark = pytest.mark.filterwarnings("ignore::trl.import_utils.TRLExperimentalWarning")
+
+from datasets import Dataset  # noqa: E402
+from tokenizers import Tokenizer, models  # noqa: E402
+from transformers import PreTrainedTokenizerFast  # noqa: E402
+from trl.trainer.utils import add_fused_lm_head  # noqa: E402
+
+METHODS = ["softmax+cpr:5,20+mi", "ps+mi", "mos"]
+EVERY = ("log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1")
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    vocabulary = {f"w{number}": number for number in range(VOCABULARY)}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="w2"))
+    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token=f"w{PAD}", eos_token=f"w{EOS}")
+
+
+def attached(method: str, name: str = "llama"):
+    model = tiny(name)
+    torch.manual_seed(0)
+    return shaken(attach(model, method))
+
+
+def sft(model, folder, **options):
+    data = [{"input_ids": words(1, length, seed=length)[0].tolist()} for length in (9, 4, 7, 5)]
+    quiet = {"report_to": [], "disable_tqdm": True, "use_cpu": True, "dataloader_pin_memory": False, "bf16": False}
+    settings = {"max_steps": 1, "logging_steps": 1, "save_strategy": "no", "per_device_train_batch_size": 4}
+    args = trl.SFTConfig(output_dir=str(folder), **quiet | settings | {"gradient_checkpointing": False} | options)
+    rows = Dataset.from_list([row | {"labels": row["input_ids"]} for row in data])
+    return trl.SFTTrainer(
+        model=without_dropout(model), args=args, train_dataset=rows, processing_class=tokenizer(),
+    )  # fmt: skip
+
+
+def first_loss(trainer) -> float:
+    trainer.train()
+    return trainer.state.log_history[0]["loss"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_stock_trainer_trains_every_tensor_of_the_head(method, tmp_path):
+    model = attached(method)
+    before = {key: value.clone() for key, value in model.head.state_dict().items()}
+    first_loss(sft(model, tmp_path, learning_rate=1e-2))
+    unchanged = [key for key, value in model.head.state_dict().items() if torch.equal(before[key], value)]
+    assert not unchanged
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_first_loss_of_a_fresh_head_is_that_of_the_plain_model(method, accumulate, tmp_path):
+    cut = {"gradient_accumulation_steps": accumulate, "per_device_train_batch_size": 4 // accumulate}
+    plain = first_loss(sft(tiny("llama"), tmp_path, **cut))
+    assert first_loss(sft(attach(tiny("llama"), method), tmp_path, **cut)) == pytest.approx(plain, abs=1e-4)
+    assert first_loss(sft(attached(method), tmp_path, **cut)) != pytest.approx(plain, abs=1e-2)
+
+
+@pytest.mark.parametrize("how", [{"padding_free": True, "max_length": None}, {"packing": True, "max_length": 16}])
+def test_packing_keeps_documents_apart(how, tmp_path, caplog):
+    """The loss of packed rows is the loss of the same rows with padding."""
+    padded = first_loss(sft(attached(METHODS[0]), tmp_path))
+    trainer = sft(attached(METHODS[0]), tmp_path, **how)
+    assert first_loss(trainer) == pytest.approx(padded, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_a_fresh_head_answers_what_trl_computes_itself(temperature):
+    ids, labels = words(), words().clone()
+    labels[0, :3] = -100
+    plain, ours = tiny("gemma2"), attach(tiny("gemma2"), "softmax+cpr:5,20+mi")
+    answers = []
+    for model in (plain, ours):
+        add_fused_lm_head(model, temperature=temperature, outputs=EVERY)
+        answer = model(input_ids=ids, labels=labels, fused_lm_head=True)
+        (answer.log_probs.sum() + answer.entropy.sum()).backward()
+        answers.append(answer)
+    want, got = answers
+    for name in (*EVERY, "label_mask"):
+        torch.testing.assert_close(getattr(got, name).to(getattr(want, name)), getattr(want, name), atol=1e-4, rtol=1e-4)
+    if temperature == 1.0:
+        torch.testing.assert_close(got.loss, want.loss)
+    mine = dict(ours.named_parameters())
+    for name, parameter in plain.named_parameters():
+        torch.testing.assert_close(mine[name].grad, parameter.grad, atol=1e-4, rtol=1e-3, msg=lambda text: text)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_answer_is_that_of_the_head(method):
+    model, ids = attached(method), words()
+    want = model(input_ids=ids, labels=ids)
+    add_fused_lm_head(model, outputs=EVERY)
+    got = model(input_ids=ids, labels=ids, fused_lm_head=True)
+    log_probs = want.logits.log_softmax(-1)[:, :-1]
+    torch.testing.assert_close(got.loss, want.loss)
+    torch.testing.assert_close(got.log_probs, log_probs.gather(-1, ids[:, 1:, None])[..., 0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(got.entropy, -(log_probs.exp() * log_probs).sum(-1), atol=1e-5, rtol=1e-5)
+    assert torch.equal(got.is_top1, log_probs.argmax(-1) == ids[:, 1:])
+    assert torch.equal(model(input_ids=ids).logits, want.logits), "without the question, the usual answer"
+    assert model.head_is_active()
+
+
+def test_generate_and_signature_are_as_before():
+    model, ids = attached(METHODS[0]), words()
+    options = {"max_new_tokens": 4, "do_sample": False, "num_beams": 2}
+    want, signature = model.generate(ids, **options), inspect.signature(model.forward)
+    add_fused_lm_head(model)
+    assert torch.equal(model.generate(ids, **options), want)
+    assert inspect.signature(model.forward) == signature
+
+
+def test_lora_and_the_head_are_trained_together(tmp_path):
+    peft = pytest.importorskip("peft", reason="needs peft: pip install 'unbottle[train]'")
+    config = peft.LoraConfig(r=4, task_type="CAUSAL_LM", modules_to_save=["head"])
+    model = peft.get_peft_model(attached(METHODS[0]), config)
+    before = {key: value.clone() for key, value in peft.get_peft_model_state_dict(model).items()}
+    first_loss(sft(model, tmp_path, learning_rate=1e-2))
+    after = peft.get_peft_model_state_dict(model)
+    head = [key for key in before if ".head." in key]
+    assert head
+    assert not [key for key in head if torch.equal(before[key], after[key])]
+
+
+def test_an_unknown_trl_is_refused(monkeypatch):
+    monkeypatch.setattr("unbottle.hf.trl.OPTIONS", ("temperature", "outputs", "something_new"))
+    with pytest.raises(NotImplementedError, match=r"trl .*does not know \(no something_new\).*left out"):
+        add_fused_lm_head(attached(METHODS[0]))
+
+
+def test_an_encoder_decoder_is_refused():
+    with pytest.raises(NotImplementedError, match="TRL trains decoder-only models; this is a T5ForConditionalGeneration"):
+        add_fused_lm_head(attached("s+cepr:20+mi", "t5"))

@@ -1,0 +1,79 @@
+"""wbwR on real model classes: the second pass, training, decoding, refusals."""
+
+import pytest
+import torch
+from models import shaken, tiny, words
+from modes import MODES
+from transformers import DynamicCache
+
+import unbottle
+from unbottle.hf import second_pass as module
+from unbottle.hf.second_pass import SecondPass
+from unbottle.ops import Words
+
+METHODS = ["softmax+wbwr:6+mi", "softmax+cpr:3,6+wbwr:6+mi"]
+NAMES = ["gpt2", "llama", "opt", "gpt_neox"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("at_once", [2048, 9])
+def test_second_pass_is_the_model_on_each_candidate(name: str, at_once: int, monkeypatch) -> None:
+    """One by one, without a cache: the context, f_R, the candidate, as a plain sequence of embeddings."""
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+    model = unbottle.attach(tiny(name), METHODS[0])
+    ids, f_R = words(2, 5), torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[1, :2] = 0
+    cache = DynamicCache()
+    with torch.no_grad():
+        model(ids, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0), past_key_values=cache)
+        past = next(layer for layer in cache.layers if hasattr(layer, "past")).past
+        candidates = torch.tensor([4, 9, 11, 2]).expand(2, 5, 4)
+        got = SecondPass(model, cache, past)(Words(candidates, candidates > 0), f_R, torch.arange(5))
+        assert cache.get_seq_length() == 5  # the first pass is as it was
+        embed = model.get_input_embeddings()
+        for b in range(2):
+            for t in range(5):
+                if not mask[b, t]:
+                    continue
+                context = embed(ids[b, : t + 1][mask[b, : t + 1].bool()])
+                for c, word in enumerate([4, 9, 11, 2]):
+                    sequence = torch.cat([context, f_R[b, t][None], embed(torch.tensor([word]))])[None]
+                    outputs = model.base_model(inputs_embeds=sequence, output_hidden_states=True, use_cache=False)
+                    want = [outputs.last_hidden_state, outputs.hidden_states[-2], outputs.hidden_states[-3]]
+                    want = torch.stack([states[0, -1] for states in want])
+                    torch.testing.assert_close(got[b, t, c], want, atol=1e-5, rtol=1e-4)
+
+
+SLOW_MODES = [(METHODS[1], "gpt2", mode) for mode in ("beams", "padding", "sampling")]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "mode"), [(m, name, "greedy") for m in METHODS for name in NAMES] + SLOW_MODES
+)
+def test_decoding(method: str, name: str, mode: str) -> None:
+    MODES[mode](shaken(unbottle.attach(tiny(name), method)))
+
+
+def test_both_stages_train() -> None:
+    model = shaken(unbottle.attach(tiny("gpt2"), METHODS[1])).train()
+    ids = words()
+    outputs = model(ids, labels=ids)
+    outputs.loss.backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in model.head.parameters())
+    with torch.no_grad():
+        model.eval()
+        second = model(ids, labels=ids)
+        log_probs = second.logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean()
+    assert second.loss > -log_probs  # the loss of the first stage is in it too
+
+
+def test_what_wbwr_can_not_do() -> None:
+    with pytest.raises(unbottle.UnsupportedArchitectureError, match="candidates can not share a place"):
+        unbottle.attach(tiny("bart"), METHODS[0])
+    with pytest.raises(unbottle.UnsupportedArchitectureError, match="a sliding window forgets part of the context"):
+        unbottle.attach(tiny("mistral"), METHODS[0])
+    model = unbottle.attach(tiny("llama"), METHODS[0]).train()
+    model.gradient_checkpointing_enable()
+    with pytest.raises(ValueError, match="the first pass left no cache"):
+        model(words(), labels=words())
