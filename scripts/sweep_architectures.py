@@ -2,6 +2,8 @@
 
     python scripts/sweep_architectures.py docs/architectures.md
 
+It takes a while and can be stopped: what is finished is kept beside the output, and the next run goes on from there.
+
 Each architecture is built with random weights and a shrunken default config, in a process of its own with a time
 limit. It passes if a fresh head predicts what the plain model predicts (attach checks that), and if greedy and beam
 decoding with a cache give the tokens of decoding without, with a head that was moved away from its start. What attach
@@ -12,6 +14,7 @@ exits with 1.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import multiprocessing
 import sys
@@ -114,9 +117,11 @@ def outcome(name: str, seq2seq: bool) -> tuple[str, str]:
     try:
         config = small_config(transformers.CONFIG_MAPPING[name])
         auto = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
-        model = auto.from_config(config).eval()
-        if sum(parameter.numel() for parameter in model.parameters()) > 50_000_000:
+        with torch.device("meta"):
+            size = sum(parameter.numel() for parameter in auto.from_config(config).parameters())
+        if size > 50_000_000:
             return "not built", "no small config found by the script"
+        model = auto.from_config(config).eval()
         ids = torch.randint(3, 40, (2, 7))
         plain = {use_cache: decode(model, ids, use_cache) for use_cache in (True, False)}
     except Exception as error:
@@ -167,13 +172,16 @@ def main() -> int:
     arguments = parser.parse_args()
     tasks = [(name, False) for name in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES]
     tasks += [(name, True) for name in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES]
-    rows = []
-    for task in tasks:
-        if arguments.only and task[0] not in arguments.only:
+    finished = arguments.output.with_suffix(".jsonl")
+    rows = [tuple(json.loads(line)) for line in finished.read_text().splitlines()] if finished.exists() else []
+    for name, seq2seq in tasks:
+        kind = "encoder-decoder" if seq2seq else "causal"
+        if (arguments.only and name not in arguments.only) or any(row[:2] == (name, kind) for row in rows):
             continue
-        word, reason = run(task)
-        rows.append((task[0], "encoder-decoder" if task[1] else "causal", word, reason))
+        rows.append((name, kind, *run((name, seq2seq))))
         print(*rows[-1], sep=" | ", flush=True)
+        with finished.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
     counts = {word: sum(row[2] == word for row in rows) for word in ("passes", "refused", "not built", "WRONG")}
     summary = ", ".join(f"{count} {word}" for word, count in counts.items())
     print(summary)
@@ -182,14 +190,15 @@ def main() -> int:
         "",
         f"What `python scripts/sweep_architectures.py` found with transformers {transformers.__version__}: {summary}.",
         "It builds each architecture of the auto mappings with a small default config and random weights, attaches",
-        "a head, and compares decoding with and without a cache, greedy and with beams. *Not built* says nothing about an",
-        "architecture: the script could not make a small working model of it.",
+        "a head, and compares decoding with and without a cache, greedy and with beams. *Not built* says nothing about",
+        "an architecture: the script could not make a small working model of it.",
         "",
         "| model type | kind | outcome | reason |",
         "|---|---|---|---|",
         *("| " + " | ".join(cell.replace("|", "/") for cell in row) + " |" for row in sorted(rows)),
     ]
     arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    finished.unlink()
     return 1 if counts["WRONG"] else 0
 
 

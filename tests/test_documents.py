@@ -21,7 +21,8 @@ def code(document: str) -> list[str]:
     return [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 
 
-def test_readme() -> None:
+def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     for block in code("README.md"):
         exec(compile(block, "README.md", "exec"), {})

@@ -80,8 +80,8 @@ def test_the_head_trusts_the_sign_more_than_position_ids(sign):
     want = model(input_ids=batch["input_ids"], position_ids=batch["position_ids"], use_cache=False)
     leaking = model(input_ids=batch["input_ids"], position_ids=went_on, use_cache=False)
     seen = []
-    model.head.__dict__["inputs"] = lambda states, *args, **kw: seen.append(states) or type(model.head).inputs(
-        model.head, states, *args, **kw
+    model.head.__dict__["inputs"] = lambda states, *args, **kw: (
+        seen.append(states) or type(model.head).inputs(model.head, states, *args, **kw)
     )
     model(input_ids=batch["input_ids"], position_ids=went_on, use_cache=False, **sequence)
     model(input_ids=batch["input_ids"], position_ids=batch["position_ids"], use_cache=False)

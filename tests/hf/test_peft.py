@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,7 +49,7 @@ def wrapped(name: str, method: str, order: str = "attach, then wrap"):
 
 def inputs(model) -> dict[str, torch.Tensor]:
     ids = words()
-    return {"input_ids": ids, "decoder_input_ids": ids.flip(1)} if model.config.is_encoder_decoder else {"input_ids": ids}
+    return {"input_ids": ids} | ({"decoder_input_ids": ids.flip(1)} if model.config.is_encoder_decoder else {})
 
 
 @METHODS
@@ -139,7 +141,8 @@ def test_the_trainer_trains_adapter_and_head(tmp_path):
 def test_all_linear_takes_the_head_unless_told_not_to():
     """The advice: modules_to_save=["head"] and exclude_modules=r"head\\..*"."""
     method = "softmax+c"
-    careless = peft.get_peft_model(attach(tiny("llama"), method), lora("llama", head=False, target_modules="all-linear"))
+    everything = lora("llama", head=False, target_modules="all-linear")
+    careless = peft.get_peft_model(attach(tiny("llama"), method), everything)
     assert any(".head." in key and "lora_" in key for key, _ in careless.named_parameters())
     advice = {"target_modules": "all-linear", "exclude_modules": r"head\..*"}
     with warnings.catch_warnings():
@@ -149,3 +152,9 @@ def test_all_linear_takes_the_head_unless_told_not_to():
     assert not [key for key in trained if "lora_" in key and ".head." in key]
     assert [key for key in trained if "lora_" in key]
     assert [key for key in trained if ".head.modules_to_save." in key]
+
+
+def test_the_example_runs():
+    pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install 'unbottle[train]'")
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "lora.py"))
+    assert example["main"]() == 0.0

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, BitsAndByt
 
 from unbottle.hf import UnsupportedArchitectureError, attach
 
-pytest.importorskip("bitsandbytes", reason="needs bitsandbytes: pip install bitsandbytes")
+pytest.importorskip("bitsandbytes", reason="needs bitsandbytes: pip install 'unbottle[quantised]'")
 pytest.importorskip("accelerate", reason="needs accelerate: pip install 'unbottle[train]'")
 pytestmark = pytest.mark.filterwarnings("ignore:.*quantization.*:UserWarning")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 
 import pytest
@@ -35,11 +36,14 @@ def attached(method: str, name: str = "llama"):
     return shaken(attach(model, method))
 
 
+QUIET = {"report_to": [], "disable_tqdm": True, "use_cpu": True, "dataloader_pin_memory": False, "save_strategy": "no"}
+SETTINGS = {"max_steps": 1, "logging_steps": 1, "per_device_train_batch_size": 4, "learning_rate": 1e-2}
+SETTINGS = QUIET | SETTINGS | {"bf16": False, "gradient_checkpointing": False}
+
+
 def sft(model, folder, **options):
     data = [{"input_ids": words(1, length, seed=length)[0].tolist()} for length in (9, 4, 7, 5)]
-    quiet = {"report_to": [], "disable_tqdm": True, "use_cpu": True, "dataloader_pin_memory": False, "bf16": False}
-    settings = {"max_steps": 1, "logging_steps": 1, "save_strategy": "no", "per_device_train_batch_size": 4}
-    args = trl.SFTConfig(output_dir=str(folder), **quiet | settings | {"gradient_checkpointing": False} | options)
+    args = trl.SFTConfig(output_dir=str(folder), **SETTINGS | options)
     rows = Dataset.from_list([row | {"labels": row["input_ids"]} for row in data])
     return trl.SFTTrainer(
         model=without_dropout(model), args=args, train_dataset=rows, processing_class=tokenizer(),
@@ -51,13 +55,43 @@ def first_loss(trainer) -> float:
     return trainer.state.log_history[0]["loss"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_stock_trainer_trains_every_tensor_of_the_head(method, tmp_path):
-    model = attached(method)
+def dpo(model, folder):
+    rows = [{"prompt": "w5 w6 w7", "chosen": "w8 w9 w5", "rejected": "w10 w11"}] * 4
+    args = trl.DPOConfig(output_dir=str(folder), **SETTINGS)
+    return trl.DPOTrainer(
+        model=model, ref_model=copy.deepcopy(model), args=args, train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer(),
+    )  # fmt: skip
+
+
+def grpo(model, folder):
+    def rank(completions, **kwargs) -> list[float]:
+        return [float(place) for place, _ in enumerate(completions)]
+
+    sampling = {"num_generations": 2, "max_completion_length": 6, "temperature": 0.9}
+    return trl.GRPOTrainer(
+        model=model, reward_funcs=rank, args=trl.GRPOConfig(output_dir=str(folder), **SETTINGS | sampling),
+        train_dataset=Dataset.from_list([{"prompt": "w5 w6 w7"}] * 4), processing_class=tokenizer(),
+    )  # fmt: skip
+
+
+def untouched(model, make, *args, **options) -> list[str]:
+    """The tensors of the head that a training leaves as they were."""
     before = {key: value.clone() for key, value in model.head.state_dict().items()}
-    first_loss(sft(model, tmp_path, learning_rate=1e-2))
-    unchanged = [key for key, value in model.head.state_dict().items() if torch.equal(before[key], value)]
-    assert not unchanged
+    make(model, *args, **options).train()
+    return [key for key, value in model.head.state_dict().items() if torch.equal(before[key], value)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("how", [{}, {"bf16": True, "gradient_checkpointing": True}], ids=["float32", "bf16"])
+def test_the_stock_trainer_trains_every_tensor_of_the_head(method, how, tmp_path):
+    assert untouched(attached(method), sft, tmp_path, **how) == []
+
+
+@pytest.mark.parametrize("make", [dpo, grpo])
+@pytest.mark.parametrize("method", METHODS[:2])
+def test_other_trainers_train_it_too(method, make, tmp_path):
+    assert untouched(attached(method), make, tmp_path) == []
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -90,7 +124,8 @@ def test_a_fresh_head_answers_what_trl_computes_itself(temperature):
         answers.append(answer)
     want, got = answers
     for name in (*EVERY, "label_mask"):
-        torch.testing.assert_close(getattr(got, name).to(getattr(want, name)), getattr(want, name), atol=1e-4, rtol=1e-4)
+        expected = getattr(want, name)
+        torch.testing.assert_close(getattr(got, name).to(expected), expected, atol=1e-4, rtol=1e-4)
     if temperature == 1.0:
         torch.testing.assert_close(got.loss, want.loss)
     mine = dict(ours.named_parameters())
@@ -127,7 +162,7 @@ def test_lora_and_the_head_are_trained_together(tmp_path):
     config = peft.LoraConfig(r=4, task_type="CAUSAL_LM", modules_to_save=["head"])
     model = peft.get_peft_model(attached(METHODS[0]), config)
     before = {key: value.clone() for key, value in peft.get_peft_model_state_dict(model).items()}
-    first_loss(sft(model, tmp_path, learning_rate=1e-2))
+    first_loss(sft(model, tmp_path))
     after = peft.get_peft_model_state_dict(model)
     head = [key for key in before if ".head." in key]
     assert head
@@ -141,5 +176,5 @@ def test_an_unknown_trl_is_refused(monkeypatch):
 
 
 def test_an_encoder_decoder_is_refused():
-    with pytest.raises(NotImplementedError, match="TRL trains decoder-only models; this is a T5ForConditionalGeneration"):
+    with pytest.raises(NotImplementedError, match="decoder-only models; this is a T5ForConditionalGeneration"):
         add_fused_lm_head(attached("s+cepr:20+mi", "t5"))

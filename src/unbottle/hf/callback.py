@@ -42,6 +42,6 @@ def refuse_untrained(model: Any) -> None:
     missing = [name for name, parameter in trainable.items() if parameter.grad is None]
     if missing:
         raise BypassedHeadError(
-            f"{len(missing)} of {len(trainable)} head parameters got no gradient ({', '.join(missing[:4])}...): the loss "
-            "was computed without the head. Which library replaced the forward or the loss? See unbottle.hf.guards."
+            f"{len(missing)} of {len(trainable)} head parameters got no gradient, {missing[0]} for one: the loss was "
+            "computed without the head. Look for what replaced the model's forward or the Trainer's compute_loss."
         )

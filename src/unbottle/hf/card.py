@@ -44,7 +44,7 @@ Without it, transformers asks for `trust_remote_code=True`; the code it then run
 def write_card(model: Any, directory: str | Path) -> None:
     """Write the card of a model with a head, unless the directory has a card that somebody wrote."""
     path = Path(directory) / FILE
-    if not path.exists() or EMPTY in path.read_text(encoding="utf-8"):
+    if not path.exists() or EMPTY in path.read_text(encoding="utf-8", errors="replace"):
         model_card(model).save(path)
 
 

@@ -20,10 +20,10 @@ class Checkpoint(Model):
 
     head: Head
 
-    def save_pretrained(self, save_directory: Any, is_main_process: bool = True, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: Any, is_main_process: bool = True, *args: Any, **kwargs: Any) -> None:
         """As any model's. The config is brought up to date first: models may share one, and heads may change."""
         put_on(self.config, self.head.config)
-        super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
         if is_main_process and not getattr(self, "_hf_peft_config_loaded", False):  # PEFT saves its adapter only
             write_card(self, save_directory)
 

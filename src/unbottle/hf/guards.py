@@ -33,8 +33,9 @@ def guarded_forward(model: Any, forward: Any) -> Any:
             'other kernels: liger_kernel_config={"fused_linear_cross_entropy": False}.'
         )
     if not {*_wrapped(type(model).forward)} & {*found}:
+        name = getattr(forward, "__qualname__", type(forward).__name__)
         raise BypassedHeadError(
-            f"model.forward = {forward!r} does not call the model's own forward, so the head would be left out. "
+            f"model.forward = {name} does not call the model's own forward, so the head would be left out. "
             "If it does call it, say so with functools.wraps(model.forward); to train without the head, detach it."
         )
     return forward
@@ -74,7 +75,7 @@ def _filled(cell: Any) -> bool:
 
 
 def refuse_offloaded(model: Any, weight: Tensor) -> None:
-    """The head reads these weights without calling their modules, so no hook would bring them back: garbage, no error."""
+    """The head reads these weights without calling their modules, so no hook brings them back: garbage, no error."""
     gate = model.head.gate
     read = {"output embeddings": [weight], "head": [] if gate is None else gate.parameters(recurse=False)}
     for name, parameters in read.items():

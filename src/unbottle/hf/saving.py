@@ -76,8 +76,9 @@ def _base_config_class(name: Any) -> Any:
 def _model_class(config: Any) -> Any:
     """The plain class of a saved model: by its name if transformers has it, else what the Auto classes would take."""
     name = (config.architectures or [""])[0].removeprefix(PREFIX)
-    found = getattr(transformers, name, None)
-    if isinstance(found, type) and issubclass(found, GenerationMixin) and found.config_class is config.base_class:
+    found: Any = getattr(transformers, name, None)
+    generates = isinstance(found, type) and issubclass(found, GenerationMixin)
+    if generates and found.config_class is config.base_class:
         return found
     causal, seq2seq = AUTO_CLASSES.values()
     head = stored_head(getattr(config, HEAD, None), f"config.json, {HEAD!r}")

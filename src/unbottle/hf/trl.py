@@ -36,6 +36,7 @@ def answer(model: Any, forward: Any) -> Any:
     if model.config.is_encoder_decoder:
         raise NotImplementedError(f"TRL trains decoder-only models; this is a {model.base_class.__name__}.")
     options = _options(forward)
+    own = type(model).forward
     before = model.__dict__.get("forward")  # what was set on the model earlier, the autocast of accelerate, say
     make = sys.modules[MODULE].FusedCausalLMOutput
 
@@ -47,18 +48,21 @@ def answer(model: Any, forward: Any) -> Any:
         shift_labels: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        call = MethodType(type(self).forward, self) if before is None else before
+        call = MethodType(own, self) if before is None else before
         if not fused_lm_head:
             return call(*args, labels=labels, shift_labels=shift_labels, **kwargs)
-        targets = shifted(labels) if shift_labels is None else shift_labels
+        given = labels if shift_labels is None else shift_labels
+        assert given is not None, "fused_lm_head asks about labels"
+        targets = shifted(given) if shift_labels is None else given
         kwargs |= {"use_cache": False, "output_distribution": True}
         outputs = call(*args, shift_labels=targets, **kwargs)
         values = per_token(outputs["distribution"], targets, **options)
         if shift_labels is None:  # no label for the last position: TRL leaves it out
             values = {name: value[:, :-1] for name, value in values.items()}
-        return make(loss=outputs.loss, aux_loss=outputs.get("aux_loss"), **values)
+        loss = outputs.loss if options["temperature"] == 1.0 else None  # trainers with a temperature have their own
+        return make(loss=loss, aux_loss=outputs.get("aux_loss"), **values)
 
-    answered.__signature__ = inspect.signature(type(model).forward)  # type: ignore[attr-defined]
+    answered.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]
     return MethodType(answered, model)
 
 
