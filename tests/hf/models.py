@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 
@@ -94,7 +95,7 @@ def _state(name: str) -> tuple[type, object, dict]:
 def tiny(name: str):
     """A fresh copy of a tiny model, in evaluation mode; no end of sequence, so that all generations have one length."""
     kind, config, state = _state(name)
-    model = kind(config)
+    model = kind(copy.deepcopy(config))  # attach writes into the config of its model
     model.load_state_dict(state)
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = PAD
