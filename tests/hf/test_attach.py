@@ -66,6 +66,10 @@ def test_what_attach_refuses() -> None:
         unbottle.detach(tiny("gpt2"))
     with pytest.raises(unbottle.MethodError, match="this model has no encoder"):
         unbottle.attach(tiny("gpt2"), "softmax+e")
+    taken = tiny("gpt2")
+    taken.head = torch.nn.Linear(2, 2)
+    with pytest.raises(unbottle.UnsupportedArchitectureError, match="has a part called 'head' already"):
+        unbottle.attach(taken, "softmax+c")
     patched = tiny("gpt2")
     patched.forward = patched.forward
     with pytest.raises(ValueError, match="was replaced on the instance"):

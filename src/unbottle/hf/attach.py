@@ -151,6 +151,8 @@ def refuse(model: Any) -> None:
         raise TypeError(f"attach to a {name}: expected a transformers model, or a PEFT model around one.")
     if isinstance(model, HeadMixin):
         raise ValueError(f"this model already has a head ({model.head.config.method}). Use detach first.")
+    if hasattr(model, "head"):
+        raise UnsupportedArchitectureError(f"{name} has a part called 'head' already, and ours would take its place.")
     if "forward" in model.__dict__:
         raise ValueError(
             f"the forward of this {name} was replaced on the instance (dispatched, prepared or patched), and the head "

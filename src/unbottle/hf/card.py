@@ -77,4 +77,4 @@ def _on_hub(name: str) -> bool:
         validate_repo_id(name)
     except HFValidationError:
         return False
-    return bool(name) and not Path(name).exists()
+    return not Path(name).exists()
