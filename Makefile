@@ -8,12 +8,17 @@ READY := .venv/.installed
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 TORCH := $(shell grep '^torch==' constraints.txt)
 
+# The oldest transformers that pyproject.toml allows. It wants its own hub client and tokenizers: those stay unpinned.
+OLDEST       := transformers==5.12.0
+OLDEST_READY := .venv-oldest/.installed
+OLDEST_PIP   := .venv-oldest/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-oldest/constraints.txt
+
 # One thread per worker: two workers with a thread pool each would fight for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-full format format-check lint types check clean
+.PHONY: help setup test test-full test-oldest format format-check lint types check clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +42,18 @@ test: $(READY) ## run the tests, the long matrix left out
 
 test-full: $(READY) ## run all tests, the long matrix included
 	@$(PYTEST) -m "full or not full"
+
+test-oldest: $(OLDEST_READY) ## run the tests with the oldest transformers that is supported
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/pytest -n $(WORKERS)
+
+$(OLDEST_READY): pyproject.toml constraints.txt
+	@echo "Installing $(OLDEST) into .venv-oldest (the first time takes a few minutes)"
+	@$(PYTHON) -m venv .venv-oldest
+	@sed '/^transformers==/d; /^huggingface_hub==/d; /^tokenizers==/d' constraints.txt > .venv-oldest/constraints.txt
+	@echo $(OLDEST) >> .venv-oldest/constraints.txt
+	@$(OLDEST_PIP) $(TORCH)
+	@$(OLDEST_PIP) --editable '.[dev]'
+	@touch $@
 
 format: $(READY) ## sort imports and reformat
 	@$(BIN)/ruff check --quiet --select I --fix .
