@@ -7,7 +7,8 @@ import inspect
 
 import pytest
 import torch
-from models import EOS, PAD, VOCABULARY, shaken, tiny, words
+from models import shaken, tiny, words
+from tokenizer import tokenizer
 from trainers import without_dropout
 
 from unbottle.hf import attach
@@ -16,18 +17,10 @@ trl = pytest.importorskip("trl", reason="needs trl: pip install 'unbottle[trl]'"
 pytestmark = pytest.mark.filterwarnings("ignore::trl.import_utils.TRLExperimentalWarning")
 
 from datasets import Dataset  # noqa: E402
-from tokenizers import Tokenizer, models  # noqa: E402
-from transformers import PreTrainedTokenizerFast  # noqa: E402
 from trl.trainer.utils import add_fused_lm_head  # noqa: E402
 
 METHODS = ["softmax+cpr:5,20+mi", "ps+mi", "mos"]
 EVERY = ("log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1")
-
-
-def tokenizer() -> PreTrainedTokenizerFast:
-    vocabulary = {f"w{number}": number for number in range(VOCABULARY)}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="w2"))
-    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token=f"w{PAD}", eos_token=f"w{EOS}")
 
 
 def attached(method: str, name: str = "llama"):
