@@ -2,15 +2,18 @@
 
 import pytest
 import torch
+import transformers
 from cases import shrunk
 from models import CAUSAL, SEQ2SEQ, shaken, tiny, words
 from modes import DECODER_ONLY, MODES, generate
+from packaging.version import Version
 
 import unbottle
 from unbottle.spec import PAPER_METHODS, Method
 
 METHODS = [name for name in dict.fromkeys(map(shrunk, PAPER_METHODS)) if not Method.parse(name).wbwr]
 DEFAULT = {False: "softmax+cpr:3,6+mi", True: "softmax+cepr:3+mi"}
+SLIDING, OLD = ("gemma2", "mistral"), Version(transformers.__version__) < Version("5.15")
 EVERY_MODE = ("gpt2", "gemma2", "t5", "marian")
 
 
@@ -18,6 +21,8 @@ def fits(method: str, name: str, mode: str) -> bool:
     encoder_decoder = name in SEQ2SEQ
     if "e" in Method.parse(method).letters and not encoder_decoder:
         return False
+    if mode == "prompt_lookup" and name in SLIDING and OLD:
+        return False  # these versions can not crop the cache of a sliding window, head or not
     return not (encoder_decoder and mode in DECODER_ONLY)
 
 

@@ -114,6 +114,11 @@ class HeadState(CacheLayerMixin):
         self.past.crop(max(0, min(length, len(self.past))))
 
 
+def longest(layer: Any) -> int:
+    """How many positions a static layer has room for."""
+    return int(layer.get_max_length() if hasattr(layer, "get_max_length") else layer.get_max_cache_shape())
+
+
 def own_layers(cache: Cache) -> list[Any]:
     """The layers of the decoder's own past, where the head's state lives."""
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache

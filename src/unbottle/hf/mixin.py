@@ -10,10 +10,11 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, StaticCache
 
 from unbottle.head import Distribution, Embedding, Head, Past, Source, States
-from unbottle.hf.cache import add_state, find_state
+from unbottle.hf.cache import add_state, find_state, longest
 from unbottle.hf.checkpoint import Checkpoint
 from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded
 from unbottle.hf.loss import scores_of
+from unbottle.hf.parity import UnsupportedArchitectureError
 from unbottle.hf.peft import release_output
 from unbottle.hf.quirks import Quirks
 
@@ -26,6 +27,11 @@ class HeadMixin(Checkpoint):
 
     # -- from hidden states to logits
 
+    @property
+    def _backbone(self) -> Any:
+        """What stands under the output layer. Llama 4 and Mllama give a name for it that their text models lack."""
+        return self.model if self.base_model is self else self.base_model
+
     def _embedding(self) -> Embedding:
         return Quirks.of(self.config).embedding(self)
 
@@ -33,10 +39,21 @@ class HeadMixin(Checkpoint):
         """B T L D, the last layer first: what the plain output layer would receive, then raw hidden states."""
         scale = Quirks.of(self.config).hidden_scale
         top = last if scale == 1.0 else last * scale
-        depth = self.head.config.block[0]
+        if last.shape[-1] != self.head.config.hidden_size:
+            raise UnsupportedArchitectureError(
+                f"{self._get_name()} is not supported: its states are {last.shape[-1]} wide and its output embeddings "
+                f"{self.head.config.hidden_size}, and the head does not know what its output layer does between them."
+            )
+        depth, width = self.head.config.block
         if depth == 1:
             return top[:, :, None]
-        return torch.stack([top, *(hidden_states[-1 - m] for m in range(1, depth))], dim=2)
+        below = [*(hidden_states or ())][-depth:-1][::-1]
+        if len(below) != depth - 1 or not all(state is not None and state.shape == last.shape for state in below):
+            raise UnsupportedArchitectureError(
+                f"mi:{depth}x{width} reads {depth} layers, and {self._get_name()} does not return that many of the "
+                f"shape of its last one. mi:1x{width} reads the last layer only."
+            )
+        return torch.stack([top, *below], dim=2)
 
     def _wanted_layers(self, asked: Any, count: int) -> Any:
         """What to pass as output_hidden_states: all if asked for, else the few that Mi needs."""
@@ -91,7 +108,7 @@ class HeadMixin(Checkpoint):
         cache: Any = model_kwargs.get("past_key_values")
         own = getattr(cache, "self_attention_cache", cache)
         if isinstance(own, StaticCache):
-            size = max(max_cache_length, *(int(layer.get_max_length()) for layer in own.layers))
+            size = max(max_cache_length, *(longest(layer) for layer in own.layers))
             state = add_state(cache, size)
             if state.size is not None and state.size < max_cache_length:
                 own.layers.remove(state)
@@ -100,7 +117,7 @@ class HeadMixin(Checkpoint):
     def prepare_inputs_for_generation(
         self,
         input_ids: Tensor,
-        next_sequence_length: int | None = None,
+        next_sequence_length: Any = None,  # int; transformers 5.12 gives a tensor too
         past_key_values: Cache | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,

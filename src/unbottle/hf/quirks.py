@@ -10,12 +10,14 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from unbottle.head import Embedding
 
-SOFTCAP = ("final_logit_softcapping", "logits_soft_cap")  # gemma 2, 3, 3n, 4, vaultgemma, nanochat; recurrent_gemma
+# gemma 2, 3, 3n, 4, vaultgemma, nanochat; recurrent_gemma; xlstm
+SOFTCAP = ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
 MULTIPLY = ("logit_scale", "lm_head_multiplier")  # cohere; falcon_h1
-DIVIDE = ("logits_scaling",)  # granite
+DIVIDE = ("logits_scaling", "logits_mup_width_multiplier")  # granite; inkling
 MULTIPLY_LOGITS_SCALING = ("hyperclovax",)  # where logits_scaling multiplies instead
 SCALE_HIDDEN_ALWAYS = ("umt5", "switch_transformers")  # h * d_model ** -0.5, whatever the config says
 SCALE_HIDDEN = "scale_decoder_outputs"  # t5, mt5, longt5: the same, if the config says so
+SCALE_HIDDEN_TIED = ("longt5",)  # earlier versions of transformers say so by tied embeddings
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Quirks:
         scale = number(MULTIPLY) or 1.0
         divisor = number(DIVIDE) or 1.0
         by_multiplying = config.model_type in MULTIPLY_LOGITS_SCALING
-        scaled = config.model_type in SCALE_HIDDEN_ALWAYS or getattr(config, SCALE_HIDDEN, False)
+        unsaid = config.model_type in SCALE_HIDDEN_TIED and config.tie_word_embeddings
+        scaled = config.model_type in SCALE_HIDDEN_ALWAYS or getattr(config, SCALE_HIDDEN, unsaid)
         return Quirks(
             hidden_scale=config.d_model**-0.5 if scaled else 1.0,
             scale=scale * divisor if by_multiplying else scale / divisor,

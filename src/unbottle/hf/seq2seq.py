@@ -44,6 +44,8 @@ class Seq2SeqHead(HeadMixin):
     (`partitions`, an index into `partition_names`).
     """
 
+    loss_type = property(lambda self: None, lambda self, value: None)  # the Trainer counts all labels: none is shifted
+
     @can_return_tuple
     def forward(
         self,
