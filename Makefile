@@ -13,15 +13,20 @@ OLDEST       := transformers==5.12.0
 OLDEST_READY := .venv-oldest/.installed
 OLDEST_PIP   := .venv-oldest/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-oldest/constraints.txt
 
+# Other people's packages that models with a head must work with. lm_eval is for tests only, so it is no extra.
+ECOSYSTEM       := test_lm_eval test_quantised test_trl
+ECOSYSTEM_READY := .venv-ecosystem/.installed
+ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+
 # One thread per worker: two workers with a thread pool each would fight for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-full test-oldest format format-check lint types check clean
+.PHONY: help setup test test-full test-oldest test-ecosystem format format-check lint types check clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "PYTHON=$(PYTHON) makes the environment, WORKERS=$(WORKERS) processes run the tests; both can be overridden."
 
@@ -55,6 +60,16 @@ $(OLDEST_READY): pyproject.toml constraints.txt
 	@$(OLDEST_PIP) --editable '.[dev]'
 	@touch $@
 
+test-ecosystem: $(ECOSYSTEM_READY) ## run the tests with TRL, lm-evaluation-harness and bitsandbytes
+	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-ecosystem/bin/pytest -n $(WORKERS) $(ECOSYSTEM:%=tests/hf/%.py)
+
+$(ECOSYSTEM_READY): pyproject.toml constraints.txt
+	@echo "Installing into .venv-ecosystem (the first time takes several minutes)"
+	@$(PYTHON) -m venv .venv-ecosystem
+	@$(ECOSYSTEM_PIP) $(TORCH)
+	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised]' lm_eval
+	@touch $@
+
 format: $(READY) ## sort imports and reformat
 	@$(BIN)/ruff check --quiet --select I --fix .
 	@$(BIN)/ruff format .
@@ -70,6 +85,6 @@ types: $(READY) ## run mypy
 
 check: format-check lint types test ## everything a change must pass
 
-clean: ## delete caches and built packages (.venv stays)
+clean: ## delete caches and built packages (environments stay)
 	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	@find . -name .venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+	@find . -name '.venv*' -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from models import shaken, tiny
+from models import shaken, tiny, words
 from tokenizer import tokenizer
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from transformers.pipelines import get_supported_tasks
@@ -71,10 +71,12 @@ def test_a_directory_is_enough(name, method, tmp_path):
 
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_a_batch_is_its_rows(name, method):
+    """Prompts of every length: the shorter, the more padding before them."""
     model = attached(name, method)
-    pipe = pipeline("text-generation", model=model, tokenizer=tokenizer(padding_side="left"), batch_size=len(PROMPTS))
-    together = pipe(PROMPTS, do_sample=False, return_tensors=True, **NEW)
-    for prompt, [answer] in zip(PROMPTS, together, strict=True):
+    prompts = [tokenizer().decode(words(1, length, seed=length)[0]) for length in range(1, 25)]
+    pipe = pipeline("text-generation", model=model, tokenizer=tokenizer(), batch_size=len(prompts))
+    together = pipe(prompts, do_sample=False, return_tensors=True, **NEW)
+    for prompt, [answer] in zip(prompts, together, strict=True):
         [alone] = generated(model, prompt, do_sample=False)
         assert answer["generated_token_ids"][-len(alone) :] == alone
 
@@ -120,7 +122,7 @@ def test_encoder_decoders_have_tokenizer_and_generate(tmp_path):
     model = attached("t5", "s+cepr:5+mi")
     model.save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
-    again, words = AutoModelForSeq2SeqLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
-    batch = words(PROMPTS, return_tensors="pt", padding=True, return_token_type_ids=False)
+    again, reader = AutoModelForSeq2SeqLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    batch = reader(PROMPTS, return_tensors="pt", padding=True, return_token_type_ids=False)
     made = again.generate(**batch, do_sample=False, **NEW).tolist()
     assert made == [row for prompt in PROMPTS for row in generated(model, prompt, do_sample=False)]
