@@ -16,7 +16,7 @@ from trl import SFTConfig, SFTTrainer
 
 import unbottle
 
-WORDS = "<pad> <eos> <unk> the king and his woman saw a man with her queen".split()
+WORDS = ["<pad>", "<eos>", "<unk>", "the", "king", "and", "his", "woman", "saw", "a", "man", "with", "her", "queen"]
 TEXTS = ["the king saw the woman and the woman saw the king", "a man saw a queen and the queen saw the man"] * 16
 TINY = LlamaConfig(
     vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
