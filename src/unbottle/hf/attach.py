@@ -12,6 +12,7 @@ from transformers import (
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
+    GenerationMixin,
     PreTrainedModel,
 )
 
@@ -19,7 +20,7 @@ from unbottle.head import Head, HeadConfig
 from unbottle.hf.causal import CausalHead
 from unbottle.hf.config_face import HEAD, PREFIX, ConfigFace, face, put_on, take_off
 from unbottle.hf.mixin import HeadMixin
-from unbottle.hf.parity import UnsupportedArchitectureError, probe, refuse_difference
+from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference
 from unbottle.hf.seq2seq import Seq2SeqHead, remember_source
 from unbottle.hf.stored_head import stored_head
 from unbottle.spec import Method
@@ -55,12 +56,13 @@ def equip(target: Any, config: HeadConfig, *, check: bool = True) -> None:
     base: Any = type(target)
     target.__class__ = unbottled(base)
     _install(target, head)
-    if before is not None:
-        try:
+    try:
+        calibrate(target)
+        if before is not None:
             refuse_difference(target, before)
-        except Exception:
-            detach(target)
-            raise
+    except Exception:
+        detach(target)
+        raise
 
 
 def detach(model: Any) -> Any:
@@ -98,12 +100,12 @@ def sizes(model: Any) -> dict[str, Any]:
     """What follows from the model in the config of its head."""
     weight = model.get_output_embeddings().weight
     encoder = model.get_encoder() if model.config.is_encoder_decoder else None
-    source_size = getattr(encoder.config, "hidden_size", None) if encoder is not None else None
+    source = getattr(encoder, "config", model.config)  # FSMT's encoder has none of its own
     return {
         "hidden_size": weight.shape[1],
         "vocabulary": weight.shape[0],
         "encoder_decoder": model.config.is_encoder_decoder,
-        "source_size": source_size,
+        "source_size": None if encoder is None else getattr(source, "hidden_size", None),
     }
 
 
@@ -161,6 +163,10 @@ def refuse(model: Any) -> None:
     output = model.get_output_embeddings()
     if output is None or not isinstance(getattr(output, "weight", None), torch.Tensor) or not model.can_generate():
         raise UnsupportedArchitectureError(f"{name} has no output embeddings to predict words with.")
+    if model.config.is_encoder_decoder and isinstance(decoder := model.get_decoder(), GenerationMixin):
+        raise UnsupportedArchitectureError(
+            f"{name} is not supported: its decoder, a {type(decoder).__name__}, brings an output layer of its own."
+        )
     if not output.weight.is_floating_point():
         raise UnsupportedArchitectureError(
             f"the output embeddings of this {name} are {output.weight.dtype}, and the head reads rows of them. "

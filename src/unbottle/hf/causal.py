@@ -59,7 +59,7 @@ class CausalHead(HeadMixin):
         two_stages = self.head.config.method.wbwr is not None
         if past_key_values is None and attention_mask is None and packed(documents):
             use_cache = self._without_cache(use_cache, two_stages)
-        outputs = self.base_model(
+        outputs = self._backbone(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,

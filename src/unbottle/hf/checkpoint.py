@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 from unbottle.head import Head
 from unbottle.hf.card import write_card
 from unbottle.hf.config_face import put_on
+from unbottle.hf.parity import calibrate
 
 if TYPE_CHECKING:
     from typing import Any as Model  # what the mixin is mixed into: a model class
 else:
     Model = object
+
+
+COPY_BIAS = "head.gate.b"  # CopyNet's, whose start depends on the model
 
 
 class Checkpoint(Model):
@@ -34,9 +38,16 @@ class Checkpoint(Model):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """As any model's, but it never unpickles unless told to by `use_safetensors=False`."""
+        """As any model's, but it never unpickles unless told to by `use_safetensors=False`.
+
+        Where the checkpoint has no head, the fresh one is fitted to the model, as attach does.
+        """
         kwargs.setdefault("use_safetensors", True)
-        return super().from_pretrained(*args, **kwargs)
+        info_wanted = kwargs.pop("output_loading_info", False)
+        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        if COPY_BIAS in info["missing_keys"]:
+            calibrate(model)
+        return (model, info) if info_wanted else model
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """As any model's, and the head's config knows. Fewer words than a reranker's k are refused first."""

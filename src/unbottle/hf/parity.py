@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ class Probe:
 
 @torch.no_grad()
 def probe(model: Any) -> Probe | None:
-    """Run a few random words through the plain model. None on the meta device, where nothing can run."""
+    """Run a few random words through the model without a head. None on the meta device, where nothing can run."""
     weight = model.get_output_embeddings().weight
     if weight.device.type == "meta":
         return None
@@ -39,15 +40,22 @@ def probe(model: Any) -> Probe | None:
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids[:, :5].flip(1)
-    return Probe(inputs, _logits(model, inputs))
+    plain = partial(model.base_class.forward, model) if hasattr(model, "base_class") else model
+    return Probe(inputs, _run(model, inputs, use_cache=False, forward=plain).logits)
+
+
+@torch.no_grad()
+def calibrate(model: Any) -> None:
+    """CopyNet adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model."""
+    if isinstance(model.head.gate, CopyNet) and (plain := probe(model)) is not None:
+        lowest = plain.logits.double().logsumexp(-1).min().item()
+        model.head.gate.b.fill_(min(lowest, 0.0) - 14.0)
 
 
 @torch.no_grad()
 def refuse_difference(model: Any, before: Probe) -> None:
     """Compare the model with its fresh head to what it said before."""
-    if isinstance(model.head.gate, CopyNet):
-        _calibrate(model.head.gate, before)
-    after = _logits(model, before.inputs)
+    after = _run(model, before.inputs, use_cache=False).logits
     if after.shape != before.logits.shape:
         raise _unsupported(model, f"its logits are {tuple(before.logits.shape)}, the head's {tuple(after.shape)}")
     was, now = before.logits.double().log_softmax(-1), after.double().log_softmax(-1)
@@ -59,31 +67,27 @@ def refuse_difference(model: Any, before: Probe) -> None:
         difference = (was - now).where(likely, 0).abs().max().item()
         allowed = TOLERANCE.get(before.logits.dtype, 0.1)
     if not difference <= allowed:
-        raise _unsupported(model, f"its words' log-probabilities and a fresh head's differ by {difference:.3g}")
+        raise _unsupported(
+            model,
+            f"its words' log-probabilities and a fresh head's differ by {difference:.3g}, so its output layer does "
+            "something that the head does not know",
+        )
     cache = _run(model, before.inputs, use_cache=True).get("past_key_values")
     state = find_state(cache) if isinstance(cache, Cache) else None
     if state is None or not state.get_seq_length() == int(cache.get_seq_length()) == after.shape[1]:
         raise _unsupported(model, "it keeps no past_key_values in which the head's state could be kept while decoding")
 
 
-def _calibrate(gate: CopyNet, before: Probe) -> None:
-    """CopyNet adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model."""
-    lowest = before.logits.double().logsumexp(-1).min().item()
-    gate.b.fill_(min(lowest, 0.0) - 14.0)
-
-
-def _logits(model: Any, inputs: dict[str, Tensor]) -> Tensor:
-    logits: Tensor = _run(model, inputs, use_cache=False).logits
-    return logits
-
-
-def _run(model: Any, inputs: dict[str, Tensor], *, use_cache: bool) -> Any:
+def _run(model: Any, inputs: dict[str, Tensor], *, use_cache: bool, forward: Any = None) -> Any:
     training = model.training
     model.eval()
     try:
-        return model(**inputs, use_cache=use_cache)
+        return (forward or model)(**inputs, use_cache=use_cache)
+    except UnsupportedArchitectureError:
+        raise
     except Exception as error:
-        raise _unsupported(model, f"a forward pass on words failed: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error}".rstrip(".")
+        raise _unsupported(model, f"a forward pass on words failed: {what}") from error
     finally:
         model.train(training)
 

@@ -40,7 +40,7 @@ class SecondPass:
         batch, count, k = candidates.shape
         embedded = self.model.get_input_embeddings()(candidates)
         appended = torch.cat([f_R[:, :, None].to(embedded.dtype), embedded], dim=2)  # B T 1+k D
-        outputs = self.model.base_model(
+        outputs = self.model._backbone(
             inputs_embeds=appended.flatten(1, 2),
             attention_mask=self._attention(batch, positions, 1 + k).to(embedded.dtype),
             position_ids=self._places(positions, k),
