@@ -1,7 +1,8 @@
 """ConfigFace: a config with two faces. In memory it is the base model's, on disk it says `unbottle`.
 
 Everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) goes on as before, and a plain
-transformers that meets the directory stops, where it would otherwise load the model without its head.
+transformers that meets the directory stops, where it would otherwise load the model without its head: Auto classes at
+the unknown type, and the model's own class, which only warns about types, at a label whose id is not a number.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ MODEL_TYPE = "unbottle"  # the model type on disk
 BASE_TYPE = "base_model_type"  # the model type in memory, as it is called on disk
 BASE_NAME = "base_model_name_or_path"  # where the base model came from, on disk and in memory
 HEAD = "unbottle"  # the head's config, on disk and in memory
+LABELS, GUARD = "id2label", "this model has a head: load it with unbottle.load"  # which no config takes for a number
 PREFIX = "Unbottled"  # of the names of classes with a head
 SHIM = "unbottle_shim"  # the module that trust_remote_code=True runs
 SHIM_TEXT = "from unbottle.hub import UnbottledConfig  # pip install unbottle\n"
@@ -51,6 +53,7 @@ class ConfigFace(Config):
         if self.has_head:
             data[BASE_TYPE], data["model_type"] = data["model_type"], MODEL_TYPE
             data["auto_map"] = {"AutoConfig": f"{SHIM}.UnbottledConfig"}
+            data[LABELS] = (data.get(LABELS) or {}) | {GUARD: MODEL_TYPE}
         else:
             data = {key: value for key, value in data.items() if key not in (HEAD, BASE_NAME)}
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
@@ -93,7 +96,12 @@ def in_memory(data: dict) -> dict:
     """What a file says, with the base model's type. A plain config is returned as it is."""
     if data.get("model_type") != MODEL_TYPE:
         return data
-    kept = {key: value for key, value in data.items() if key not in (BASE_TYPE, "auto_map")}
+    kept = {key: value for key, value in data.items() if key not in (BASE_TYPE, LABELS, "auto_map")}
+    labels = data.get(LABELS)
+    if isinstance(labels, dict):
+        labels = {key: value for key, value in labels.items() if key != GUARD}
+    if labels:
+        kept[LABELS] = labels
     return kept | {"model_type": data.get(BASE_TYPE)}
 
 

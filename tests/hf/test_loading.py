@@ -1,0 +1,125 @@
+"""Loading by other doors: the model's own class, a plain checkpoint, the Hub."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub.errors import EntryNotFoundError
+from models import shaken, tiny, words
+from transformers import AutoConfig, AutoModelForCausalLM, BartForConditionalGeneration, GPT2LMHeadModel
+from transformers.utils import hub
+
+import unbottle
+
+WITH_HEAD = "this model has a head: load it with unbottle.load"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def saved(name: str, method: str, path: Path) -> Path:
+    shaken(unbottle.attach(tiny(name), method)).save_pretrained(path)
+    return path
+
+
+# -- the model's own class, which knows nothing of a head
+
+
+def test_own_class_refuses(tmp_path: Path) -> None:
+    for name, method, kind in (("gpt2", "softmax+c", GPT2LMHeadModel), ("bart", "s+e", BartForConditionalGeneration)):
+        for door in (kind, kind.config_class):
+            with pytest.raises(ValueError, match=WITH_HEAD):
+                door.from_pretrained(saved(name, method, tmp_path / name))
+
+
+def test_own_class_refuses_where_unbottle_is_not_imported(tmp_path: Path) -> None:
+    code = f"""
+import sys, transformers
+try:
+    transformers.GPT2LMHeadModel.from_pretrained(sys.argv[1])
+except ValueError as error:
+    assert {WITH_HEAD!r} in str(error), error
+    print("refused")
+assert "unbottle" not in sys.modules
+"""
+    command = [sys.executable, "-c", code, str(saved("gpt2", "softmax+c", tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+    assert done.stdout.split() == ["refused"], done.stderr[-3000:]
+
+
+def test_labels_stay(tmp_path: Path) -> None:
+    """The refusal is written among the labels of classes, where some language models have labels of their own."""
+    model = tiny("gpt2")
+    model.config.id2label, model.config.label2id = {0: "no", 1: "yes", 2: "perhaps"}, {"no": 0, "yes": 1, "perhaps": 2}
+    unbottle.attach(model, "softmax+c").save_pretrained(tmp_path / "labels")
+    assert AutoConfig.from_pretrained(tmp_path / "labels").id2label == {0: "no", 1: "yes", 2: "perhaps"}
+    saved("gpt2", "softmax+c", tmp_path / "none")
+    assert AutoConfig.from_pretrained(tmp_path / "none").id2label == tiny("gpt2").config.id2label
+    unbottle.detach(unbottle.load(tmp_path / "labels")).save_pretrained(tmp_path / "plain")
+    assert "unbottle" not in (tmp_path / "plain" / "config.json").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "plain" / "config.json").read_text(encoding="utf-8"))["id2label"]["2"] == "perhaps"
+
+
+# -- a plain checkpoint
+
+
+@torch.no_grad()
+def test_copynet_starts_quiet_whatever_the_door(tmp_path: Path) -> None:
+    """Logits far below zero, as GPT-2 has them: exp(b) must be small beside them."""
+    plain = tiny("gpt2")
+    plain.transformer.ln_f.bias.fill_(-3.0)
+    plain.transformer.wte.weight.add_(0.5)
+    plain.save_pretrained(tmp_path / "plain")
+    want = plain(words()).logits.softmax(-1)
+    attached = unbottle.attach(plain, "copynet")
+    attached.save_pretrained(tmp_path / "head")
+    config = AutoConfig.from_pretrained(tmp_path / "head")
+    loaded, info = AutoModelForCausalLM.from_pretrained(tmp_path / "plain", config=config, output_loading_info=True)
+    assert "head.gate.b" in info["missing_keys"]
+    unchecked = unbottle.attach(GPT2LMHeadModel.from_pretrained(tmp_path / "plain"), "copynet", check=False)
+    for model in (attached, loaded, unchecked):
+        assert model.head.gate.b < -30
+        assert (model(words()).logits.softmax(-1) - want).abs().sum(-1).max() / 2 < 5e-3
+    attached.head.gate.b.fill_(-1.5)
+    attached.save_pretrained(tmp_path / "trained")
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "trained").head.gate.b == -1.5
+
+
+# -- the Hub
+
+
+def test_load_head_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = shaken(unbottle.attach(tiny("gpt2"), "softmax+cpr:5,20+mi"))
+    unbottle.save_head(model, tmp_path / "crown")
+    asked = []
+
+    def download(repo: str, filename: str, *, revision: str | None = None, cache_dir: str, **options: object) -> str:
+        """As huggingface_hub does: the file into the cache, and beside it what the revision stands for."""
+        asked.append((repo, filename, revision))
+        if not (tmp_path / "crown" / filename).is_file():
+            raise EntryNotFoundError(f"no {filename}")
+        folder = Path(cache_dir) / f"models--{repo.replace('/', '--')}"
+        for directory in (folder / "refs", folder / "snapshots" / COMMIT):
+            directory.mkdir(parents=True, exist_ok=True)
+        (folder / "refs" / (revision or "main")).write_text(COMMIT, encoding="utf-8")
+        return shutil.copy(tmp_path / "crown" / filename, folder / "snapshots" / COMMIT / filename)
+
+    monkeypatch.setattr(hub, "hf_hub_download", download)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    for revision in (None, "v2"):
+        loaded = unbottle.load_head(tiny("gpt2"), "royal/crown", revision=revision)
+        assert torch.equal(loaded(words()).logits, model(words()).logits)
+    files = ("head_config.json", "head_model.safetensors")
+    assert asked == [("royal/crown", file, revision) for revision in (None, "v2") for file in files]
+    with pytest.raises(ValueError, match=r"royal/crown/head_config\.json: this head was made for hidden_size=32"):
+        unbottle.load_head(
+            GPT2LMHeadModel(tiny("gpt2").config.__class__(n_embd=16, n_layer=1, n_head=2)), "royal/crown"
+        )
+    (tmp_path / "crown" / "head_config.json").unlink()
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(OSError, match=r"royal/crown does not appear to have a file named head_config\.json"):
+        unbottle.load_head(tiny("gpt2"), "royal/crown")
