@@ -1,0 +1,43 @@
+"""Peak memory of one case, measured in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from unbottle.bench.case import Case
+
+STATUS = Path("/proc/self/status")
+
+
+def peak_memory(case: Case) -> float:
+    """MB that a process needs at most while it does once what a case measures: weights, Python, all included."""
+    command = [sys.executable, "-m", "unbottle.bench.child"]
+    child = subprocess.run(command, input=json.dumps(case.to_dict()), capture_output=True, text=True, check=False)
+    if child.returncode != 0:
+        reason = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}, killed?"])[-1]
+        raise RuntimeError(f"peak memory of {case.variant.name}, {case.point.title}: the process failed: {reason}")
+    peak: float = json.loads(child.stdout.splitlines()[-1])["peak_mb"]
+    return peak
+
+
+def forget_peak() -> None:
+    """From here on `own_peak` is about what follows: to build a model may take more than to use it. Linux only."""
+    if STATUS.exists():
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def own_peak() -> float:
+    """The peak of this process, in MB.
+
+    Where Linux tells it (VmHWM), not ru_maxrss: that one is inherited from the process that started this one.
+    """
+    if STATUS.exists():
+        line = next(line for line in STATUS.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1024**2 if sys.platform == "darwin" else peak / 1024

@@ -1,0 +1,100 @@
+"""Variants share their weights, and the head alone computes what it computes in the whole model."""
+
+import pytest
+import torch
+from tiny_shapes import ALL, TINY
+
+from unbottle.bench.case import Point, Variant
+from unbottle.bench.models import Models
+from unbottle.bench.shape import SHAPES, Shape
+from unbottle.bench.work import work
+from unbottle.head import Head
+
+
+def test_variants_share_all_but_their_heads() -> None:
+    models = Models(TINY, positions=9)
+    one, other = models.model(Variant()), models.model(Variant(method="softmax+c+mi"))
+    assert models.model(Variant()) is one
+    base = dict(models.base.named_parameters())
+    assert dict(one.named_parameters()).keys() == base.keys()
+    for name, parameter in other.named_parameters():
+        assert name.startswith("head.") or parameter is base[name]
+    assert not hasattr(one, "head")
+    assert not hasattr(models.base, "head")
+    assert one.config is not other.config
+
+
+def test_room_for_long_texts() -> None:
+    assert Models(TINY, positions=40).base.config.n_positions == 40
+    assert Models(TINY, positions=4).base.config.n_positions == 16
+
+
+def test_dtype() -> None:
+    model = Models(TINY, positions=9, dtype="bfloat16").model(Variant(method="softmax+c"))
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+
+
+def test_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Head, "path", "auto", raising=False)
+    models = Models(TINY, positions=9)
+    assert models.model(Variant(method="mos:2", path="dense")).head.path == "dense"
+    assert models.model(Variant(method="mos:2")).head.path == "auto"
+
+
+@pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("method", ["plain", "softmax+cpr:3,6+mi", "pg"])
+def test_the_head_alone_is_the_head_of_the_model(shape: Shape, method: str) -> None:
+    """Given the hidden states of the whole model, the model without layers has its logits."""
+    models, variant = Models(shape, positions=16), Variant(method=method)
+    whole, alone = models.model(variant).eval(), models.model(variant, head_alone=True).eval()
+    if method != "plain":
+        alone.head.load_state_dict(whole.head.state_dict())
+    sizes = {"batch": 2, "length": 9, "source_length": 7 if shape.encoder_decoder else 0}
+    point = Point(shape=shape, measure="head-forward", **sizes)
+    expected = work(whole, Point(shape=shape, measure="forward", **sizes))
+    seen: dict[str, tuple] = {}
+
+    def watch(name: str):
+        return lambda module, args, output: seen.update({name: output})
+
+    if shape.encoder_decoder:
+        parts = {"encoder": whole.get_encoder(), "decoder": whole.get_decoder()}
+        stubs = {"encoder": alone.get_encoder(), "decoder": alone.get_decoder()}
+    else:
+        parts, stubs = {"decoder": whole.base_model}, {"decoder": alone.base_model}
+    hooks = [part.register_forward_hook(watch(name)) for name, part in parts.items()]
+    whole.config.output_hidden_states = True
+    expected.prepare()
+    logits = expected.run()
+    for hook in hooks:
+        hook.remove()
+    todo = work(alone, point)
+    for name, stub in stubs.items():
+        last = seen[name][0]
+        assert stub.layers[0].shape == last.shape
+        below = seen[name].hidden_states or (last,)  # encoder-decoder models may tell the last layer only
+        stub.layers = (*below[:-1], last)
+    todo.prepare()
+    torch.testing.assert_close(todo.run(), logits)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions", "layers"),
+    [("gpt2", 124.4, 12), ("t5-small", 60.5, 6), ("bart-base", 139.4, 6), ("smollm2-135m", 134.5, 30)],
+)
+def test_shapes_are_the_models_they_are_named_after(name: str, millions: float, layers: int) -> None:
+    """By the number of their parameters, counted without making them."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    shape = SHAPES[name]
+    auto = AutoModelForSeq2SeqLM if shape.encoder_decoder else AutoModelForCausalLM
+    with torch.device("meta"):
+        model = auto.from_config(AutoConfig.for_model(shape.model_type, **shape.options(1024)))
+    assert model.config.num_hidden_layers == layers
+    assert model.get_output_embeddings().weight.shape[0] == shape.vocabulary
+    assert round(model.num_parameters() / 1e6, 1) == millions
+
+
+def test_vocab_152k() -> None:
+    assert SHAPES["vocab-152k"].vocabulary == 151936
+    assert SHAPES["vocab-152k"].options()["hidden_size"] == 896

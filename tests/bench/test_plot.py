@@ -1,0 +1,61 @@
+"""The picture is drawn, bars and lines, and without matplotlib there is none."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_shapes import TINY
+
+from unbottle.bench.case import Point, Variant
+from unbottle.bench.limits import Limit
+from unbottle.bench.machine import machine
+from unbottle.bench.record import save
+from unbottle.bench.rounds import Time
+from unbottle.bench.row import Row
+from unbottle.bench.settings import Settings
+
+
+def rows(axis: str | None) -> list[Row]:
+    """Plain and one method; along a scale at three places, the method named after its k."""
+    found = []
+    for value in (10, 20, 40) if axis else (None,):
+        point = Point(shape=TINY, measure="train", batch=2, length=9, axis=axis, value=value)
+        for number, method in enumerate(("plain", f"softmax+r:{value}" if axis == "k" else "mos")):
+            time = Time(1, 1 + number * (value or 7))
+            found.append(
+                Row(point=point, variant=Variant(method=method), times=(time,), plain=(Time(1, 1),), limit=Limit())
+            )
+    return found
+
+
+@pytest.mark.parametrize("axis", [None, "T", "k"])
+def test_picture(axis: str | None, tmp_path: Path) -> None:
+    written = save(tmp_path, "text", rows(axis), Settings(), machine())
+    assert written[-1].name == "bench.png"
+    assert written[-1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_lines_follow_a_method_whose_name_changes() -> None:
+    from matplotlib.figure import Figure
+
+    from unbottle.bench.plot import bars, lines
+
+    axes = Figure().subplots()
+    lines(axes, rows("k"))
+    drawn = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
+    per_word = 1000 / 18
+    assert drawn["softmax+r:10"] == ([10, 20, 40], pytest.approx([11 * per_word, 21 * per_word, 41 * per_word]))
+    assert drawn["plain"] == ([10, 20, 40], pytest.approx([per_word] * 3))
+
+    axes = Figure().subplots()
+    bars(axes, rows(None))
+    assert [patch.get_height() for patch in axes.patches] == [8]
+
+
+def test_no_matplotlib_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "unbottle.bench.plot", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    written = save(tmp_path, "text", rows(None), Settings(), machine())
+    assert [path.name for path in written] == ["bench.md", "bench.json"]

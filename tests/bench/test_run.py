@@ -1,0 +1,184 @@
+"""A whole run on tiny models: rows, files, interruption."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_shapes import METHODS, TINY, TINY_SEQ2SEQ
+
+from unbottle.bench import run as module
+from unbottle.bench.case import Case
+from unbottle.bench.machine import machine
+from unbottle.bench.record import prepare, save
+from unbottle.bench.run import Bench
+from unbottle.bench.scale import Scale
+from unbottle.bench.settings import Settings
+from unbottle.bench.shape import SHAPES
+from unbottle.bench.table import document
+from unbottle.bench.work import Work
+
+MB = {"plain": 100.0, METHODS[0]: 90.0, METHODS[1]: 250.0, "softmax+cepr:3": 50.0}
+
+
+class FakeClock:
+    """A clock that only the variant at work moves, by what it costs."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def wall(self) -> float:
+        return self.seconds * 2
+
+    def cpu(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHAPES, "tiny", TINY)
+    monkeypatch.setitem(SHAPES, "tiny-t5", TINY_SEQ2SEQ)
+
+
+def bench(**changes: Any) -> Bench:
+    settings = {"shapes": ("tiny", "tiny-t5"), "contexts": (8, 12), "repeats": 2, "threads": 1} | changes
+    return Bench(Settings(**settings), peak=lambda case: MB[case.variant.name])
+
+
+def test_rows() -> None:
+    run = bench()
+    run.run()
+    found = [(row.point.shape.name, row.point.title, row.variant.name) for row in run.rows]
+    measures = ("forward", "loss", "train", "decode at 8", "decode at 12")
+    causal = [("tiny", measure, name) for measure in measures for name in ("plain", *METHODS)]
+    seq2seq = [("tiny-t5", measure, name) for measure in measures for name in ("plain", "softmax+cepr:3")]
+    assert found == causal + seq2seq
+    for row in run.rows:
+        assert len(row.times) == 2
+        assert row.peak_mb == MB[row.variant.name]
+        assert row.memory_ratio == MB[row.variant.name] / 100
+        if row.variant.name == "plain":
+            assert row.cpu_ratio == row.wall_ratio == 1
+
+
+def test_ratios_from_a_fake_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes twice as long has ratio two: from the clock through the rounds to the row and its table."""
+    clock, cost = FakeClock(), {"plain": 2.0, METHODS[0]: 4.0, METHODS[1]: 3.0}
+    before = module.work
+
+    def costly(model: Any, point: Any) -> Any:
+        todo = before(model, point)
+        name = str(model.head.config.method) if hasattr(model, "head") else "plain"
+
+        def run() -> None:
+            clock.seconds += cost[name]
+
+        return Work(todo.prepare, run, todo.steps)
+
+    monkeypatch.setattr(module, "work", costly)
+    run = Bench(Settings(shapes=("tiny",), measures=("loss",), repeats=3, threads=1, memory=False), clock=clock)
+    run.run()
+    assert [(row.cpu, row.wall, row.cpu_ratio, row.wall_ratio) for row in run.rows] == [
+        (2, 4, 1, 1), (4, 8, 2, 2), (3, 6, 1.5, 1.5),
+    ]  # fmt: skip
+    assert "| loss    | mos:2              |   3000 |      1.50 |    6000 |       1.50 |" in document(
+        run.rows, run.settings, machine()
+    )
+
+
+def test_progress_ends_at_all_of_it() -> None:
+    reports: list[tuple[float, float, str]] = []
+    run = bench(measures=("loss", "decode"), contexts=(12,))
+    run.report = lambda *report: reports.append(report)
+    run.run()
+    done = [report[0] for report in reports]
+    assert done == sorted(done)
+    assert done[0] == 0
+    assert done[-1] == pytest.approx(reports[-1][1])
+    assert reports[-1][2].startswith("tiny-t5 decode at 12: memory of ")
+
+
+def test_scales_and_head() -> None:
+    scales = (Scale("T", (4, 40)), Scale("V", (99,)))
+    run = bench(shapes=("tiny",), measures=("train", "head-loss"), memory=False, scales=scales)
+    run.run()
+    axes = {(row.point.axis, row.point.value) for row in run.rows}
+    assert axes == {("T", 4), ("T", 40), ("V", 99)}
+    assert {row.point.measure for row in run.rows} == {"train", "head-loss"}
+
+
+def test_threads_are_given_back() -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+    run = bench(shapes=("tiny",), measures=("loss",), threads=before + 1)
+    run.report = lambda *report: seen.append(torch.get_num_threads())
+    run.run()
+    assert set(seen) == {before + 1}
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("where", ["times", "memory"])
+def test_interrupted(where: str, tmp_path: Path) -> None:
+    """The group at work counts as far as it got."""
+    run = bench(shapes=("tiny",))
+    run.report, run.peak = interrupting(where)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    titles = [row.point.title for row in run.rows]
+    assert titles[:3] == ["forward"] * 3
+    assert "loss" in titles
+    assert "train" not in titles
+    if where == "memory":
+        assert [row.peak_mb for row in run.rows[3:]] == [100, None, None]
+    text = document(run.rows, run.settings, machine(), interrupted=True)
+    save(tmp_path, text, run.rows, run.settings, machine(), interrupted=True)
+    assert json.loads((tmp_path / "bench.json").read_text())["interrupted"] is True
+
+
+def interrupting(where: str) -> tuple[Callable[..., None], Callable[[Case], float]]:
+    """Stops in the second group: in its third round, or at its second process."""
+    runs: list[str] = []
+
+    def report(done: float, total: float, text: str) -> None:
+        runs.extend([text] * (where == "times" and "loss: " in text and "starting" not in text))
+        if len(runs) == 8:
+            raise KeyboardInterrupt
+
+    def peak(case: Case) -> float:
+        if where == "memory" and case.point.measure == "loss" and case.variant.name != "plain":
+            raise KeyboardInterrupt
+        return MB[case.variant.name]
+
+    return report, peak
+
+
+def test_json(tmp_path: Path) -> None:
+    run = bench(shapes=("tiny-t5",), measures=("train", "decode"))
+    run.run()
+    written = save(tmp_path, "text", run.rows, run.settings, machine())
+    assert [path.name for path in written][:2] == ["bench.md", "bench.json"]
+    data = json.loads((tmp_path / "bench.json").read_text())
+    assert data.keys() == {"settings", "machine", "interrupted", "rows"}
+    assert data["machine"].keys() == {"processor", "cores", "system", "versions"}
+    assert data["machine"]["versions"].keys() == {"python", "unbottle", "torch", "transformers"}
+    assert data["settings"]["repeats"] == 2
+    plain, method, *_ = data["rows"]
+    assert {k: v for k, v in method.items() if k not in ("cpu", "wall")} == {
+        "shape": "tiny-t5", "vocabulary": 61, "measure": "train", "batch": 2, "length": 6, "source_length": 7,
+        "context": None, "scale": None, "method": "softmax+cepr:3", "path": "auto",
+        "memory": {"peak_mb": 50.0, "ratio": 0.5}, "at_most": {"time": None, "memory": None},
+    }  # fmt: skip
+    for kind in ("cpu", "wall"):
+        assert len(method[kind]["times"]) == 2
+        assert method[kind]["ratio"] == pytest.approx(method[kind]["median"] / plain[kind]["median"])
+    assert [row["context"] for row in data["rows"]] == [None, None, 8, 8, 12, 12]
+
+
+def test_a_folder_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        prepare(tmp_path / "file" / "folder")
+    prepare(tmp_path / "new" / "folder")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []

@@ -1,0 +1,98 @@
+"""What each measure does with a model."""
+
+import pytest
+import torch
+from tiny_shapes import ALL, TINY
+
+from unbottle.bench.case import HEAD, MEASURES, Point, Variant
+from unbottle.bench.models import Models
+from unbottle.bench.shape import Shape
+from unbottle.bench.work import DECODE_STEPS, work
+
+
+def point(shape: Shape, measure: str) -> Point:
+    context = 12 if measure == "decode" else None
+    source = shape.source_length
+    return Point(shape=shape, measure=measure, batch=2, length=9, source_length=source, context=context)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
+def test_every_measure_runs_on_every_shape(shape: Shape, measure: str) -> None:
+    models = Models(shape, positions=12)
+    for method in ("plain", *shape.methods):
+        model = models.model(Variant(method=method), head_alone=measure in HEAD)
+        todo = work(model, point(shape, measure))
+        for _ in range(2):
+            todo.prepare()
+            assert all(parameter.grad is None for parameter in model.parameters())
+            result = todo.run()
+            assert model.training == measure.endswith("train")
+            if measure.endswith("forward"):
+                assert result.shape == (2, 9, 61)
+            elif measure.endswith("loss"):
+                assert result.ndim == 0
+                assert not result.requires_grad
+        weight = model.get_output_embeddings().weight
+        assert (weight.grad is not None) == measure.endswith("train")
+        model.zero_grad(set_to_none=True)
+
+
+def test_train_reaches_the_head_and_the_hidden_states() -> None:
+    model = Models(TINY, positions=12).model(Variant(method="softmax+c+mi"), head_alone=True)
+    todo = work(model, point(TINY, "head-train"))
+    for _ in range(2):
+        todo.prepare()
+        todo.run()
+    assert all(parameter.grad is not None for parameter in model.head.parameters())
+    assert model.base_model.layers[-1].grad is not None
+    once = model.base_model.layers[-1].grad.clone()
+    todo.prepare()
+    todo.run()
+    torch.testing.assert_close(model.base_model.layers[-1].grad, once)  # forgotten in between, not added up
+
+
+def test_loss_is_asked_for_without_logits_where_a_model_can() -> None:
+    class Model(torch.nn.Module):
+        config = type("Config", (), {"is_encoder_decoder": False})
+
+        def forward(self, input_ids, labels, use_cache, skip_logits=False):
+            return type("Output", (), {"loss": torch.tensor(float(skip_logits))})
+
+    todo = work(Model(), point(TINY, "loss"))
+    todo.prepare()
+    assert todo.run() == 1.0
+
+
+@pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
+def test_decoding_ends_at_its_context(shape: Shape) -> None:
+    """The last step reads as many words as asked for, in every round, and every step reads one."""
+    model = Models(shape, positions=12).model(Variant(method=shape.methods[0]))
+    lengths: list[tuple[int, int]] = []
+
+    def watch(module, args, kwargs, output):
+        ids = kwargs["decoder_input_ids" if shape.encoder_decoder else "input_ids"]
+        lengths.append((ids.shape[1], output.past_key_values.get_seq_length()))
+
+    model.register_forward_hook(watch, with_kwargs=True)
+    todo = work(model, point(shape, "decode"))
+    assert lengths == [(12 - DECODE_STEPS - 1, 12 - DECODE_STEPS - 1)]
+    assert todo.steps == DECODE_STEPS
+    for _ in range(2):
+        lengths.clear()
+        todo.prepare()
+        assert len(lengths) == 1
+        todo.run()
+        assert lengths[-1] == (1, 12)
+        assert len(lengths) == 1 + DECODE_STEPS
+
+
+def test_all_variants_read_the_same_texts() -> None:
+    """A fresh head predicts what the plain model does, so the losses agree: same texts, same weights."""
+    models = Models(TINY, positions=12)
+    losses = []
+    for method in ("plain", "softmax+c+mi"):
+        todo = work(models.model(Variant(method=method)), point(TINY, "loss"))
+        todo.prepare()
+        losses.append(todo.run())
+    torch.testing.assert_close(*losses)
