@@ -13,12 +13,16 @@ ABOVE = {
     "ops": set(),
     "head": {"spec", "ops"},
     "hf": {"spec", "ops", "head"},
+    "bench": {"spec", "ops", "head", "hf"},
+    "cli": {"spec", "ops", "head", "hf", "bench"},
 }
 THIRD_PARTY = {
     "spec": set(),
     "ops": {"torch", "jaxtyping"},
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
+    "bench": {"torch", "transformers", "matplotlib"},
+    "cli": {"typer", "rich"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

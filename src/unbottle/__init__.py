@@ -1,8 +1,9 @@
 """Unbottle: a better output layer for any Hugging Face language model."""
 
-from unbottle.head import Head, HeadConfig, Knobs
-from unbottle.hf import UnsupportedArchitectureError, attach, detach, explain, knobs, load, load_head, save_head
-from unbottle.spec import Method, MethodError
+import importlib
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -21,3 +22,23 @@ __all__ = [
     "load_head",
     "save_head",
 ]
+
+# Whoever imports unbottle gets all of it at once: from then on, from_pretrained knows our models. Only the program
+# `unbottle` (`python -m unbottle`: Python calls itself -m until it has found the module) imports what a command needs,
+# so that `unbottle --help` does not wait for torch.
+_IS_PROGRAM = sys.argv[:1] == ["-m"] or [PurePath(name).stem for name in sys.argv[:1]] == ["unbottle"]
+
+if TYPE_CHECKING or not _IS_PROGRAM:
+    from unbottle.head import Head, HeadConfig, Knobs
+    from unbottle.hf import UnsupportedArchitectureError, attach, detach, explain, knobs, load, load_head, save_head
+    from unbottle.spec import Method, MethodError
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, for code that the program runs."""
+    if name in __all__:
+        for part in ("spec", "head", "hf"):
+            module = importlib.import_module(f"unbottle.{part}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

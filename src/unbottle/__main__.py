@@ -1,0 +1,8 @@
+"""python -m unbottle."""
+
+import sys
+
+from unbottle.cli.program import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""How a command ends: an exit code, and one line for people."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+
+OK, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+
+
+@dataclass
+class End:
+    code: int = OK
+
+
+@contextmanager
+def ending(*, debug: bool) -> Iterator[End]:
+    """Errors become an exit code and one line on stderr; the traceback only if asked for."""
+    end = End()
+    try:
+        yield end
+    except (KeyboardInterrupt, typer.Abort):
+        end.code = INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        end.code = FAILED
+        sys.stderr.close()
+    except Exception as error:
+        end.code = exit_code(error)
+        if debug:
+            traceback.print_exc()
+        if message := one_line(error):
+            print(f"unbottle: error: {message}", file=sys.stderr)
+    if end.code == INTERRUPTED:
+        print("unbottle: interrupted", file=sys.stderr)
+
+
+def exit_code(error: Exception) -> int:
+    """A ValueError or OSError is about what the user gave, and refused; anything else is a failure."""
+    known = getattr(error, "exit_code", None)  # typer's own: Exit, wrong options
+    return known if isinstance(known, int) else REFUSED if isinstance(error, (ValueError, OSError)) else FAILED
+
+
+def one_line(error: Exception) -> str:
+    """What went wrong, on one line and without control characters."""
+    if isinstance(error, typer.Exit):
+        return ""
+    formatted = getattr(error, "format_message", None)
+    text = formatted() if formatted else str(error)
+    if not isinstance(error, (ValueError, OSError)) and not formatted:
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,0 +1,244 @@
+"""The program: help, endings, and what it prints where."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_shapes import TINY
+
+from unbottle.bench import run as bench_run
+from unbottle.bench.case import Point
+from unbottle.bench.shape import SHAPES
+from unbottle.cli import program
+from unbottle.cli.program import COMMANDS, main
+from unbottle.cli.progress import progress, remaining
+
+QUICK = ("bench", "--shape", "tiny", "--measure", "loss", "--repeats", "1", "--threads", "1", "--no-memory")
+
+
+def python(*args: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *args], capture_output=True, text=True, check=False)
+
+
+def control_characters(text: str) -> set[str]:
+    return {character for character in text if not character.isprintable()} - {"\n"}
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHAPES, "tiny", TINY)
+
+
+# -- help
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=str)
+@pytest.mark.parametrize("ask", ["--help", "-h"])
+def test_help(command: tuple[str, ...], ask: str, capsys: pytest.CaptureFixture, monkeypatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")  # where typer's own help would force colours
+    assert main([*command, ask]) == 0
+    out, err = capsys.readouterr()
+    assert "Usage: unbottle" in out
+    assert re.search(r"Examples:\n    \S", out)
+    assert not control_characters(out)
+    assert err == ""
+
+
+def test_no_command_shows_help(capsys: pytest.CaptureFixture) -> None:
+    assert main([]) == 2
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys; sys.argv = ['unbottle', 'bench', '--help']\n"
+        "from unbottle.cli.program import main\n"
+        "assert main() == 0\n"
+        "sys.exit(str([name for name in ('torch', 'transformers', 'rich', 'matplotlib') if name in sys.modules]))"
+    )
+    assert python("-c", code).stderr == "[]\n"
+
+
+def test_version() -> None:
+    found = python("-m", "unbottle", "--version")
+    assert re.fullmatch(r"unbottle \d+\.\d+\.\d+\S*\n", found.stdout)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_the_program_has_the_public_names_too() -> None:
+    code = (
+        "import sys; sys.argv[0] = 'unbottle'\n"
+        "import unbottle\n"
+        "assert 'torch' not in sys.modules\n"
+        "for name in unbottle.__all__: getattr(unbottle, name)\n"
+        "assert not hasattr(unbottle, 'nonsense')\n"
+    )
+    assert python("-c", code).stderr == ""
+
+
+def test_whoever_imports_unbottle_gets_all_of_it() -> None:
+    """from_pretrained knows our models once unbottle is imported, nothing else done."""
+    code = "import unbottle\nfrom transformers import AutoConfig\nprint(AutoConfig.for_model('unbottle').model_type)"
+    found = python("-c", code)
+    assert found.stdout == "unbottle\n", found.stderr
+
+
+# -- endings
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'."),
+        (["bench", "--frobnicate"], "No such option: --frobnicate"),
+        (["bench", "--repeats", "many"], "Invalid value for '--repeats'"),
+        (["bench", "--shape", "gpt3"], "shape 'gpt3': unknown. Known: gpt2"),
+        (["bench", "--measure", "speed"], "measure 'speed': unknown."),
+        (["bench", "--method", "sofmax"], "unknown base 'sofmax'."),
+        (["bench", "--shape", "gpt2", "--method", "s+e"], "this model has no encoder"),
+        (["bench", "--dtype", "int8"], "dtype 'int8': unknown."),
+        (["bench", "--scale", "X=3"], "scale 'X=3': unknown axis 'X'."),
+        (["bench", "--repeats", "0"], "repeats 0: give a number of at least 1."),
+        (["bench", "--output", "/dev/null/folder"], "Not a directory"),
+    ],
+)
+def test_refusals(args: list[str], said: str, capsys: pytest.CaptureFixture) -> None:
+    assert main(args) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("unbottle: error: ")
+    assert said in err
+    assert err.count("\n") == 1
+    assert main([*args, "--debug"]) == 2
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RuntimeError("two\nlines \x1b[31mred"), 1, "unbottle: error: RuntimeError: two lines [31mred\n"),
+        (AssertionError(), 1, "unbottle: error: AssertionError\n"),
+        (ValueError("a: not allowed"), 2, "unbottle: error: a: not allowed\n"),
+        (OSError(28, "No space left on device"), 2, "unbottle: error: [Errno 28] No space left on device\n"),
+        (KeyboardInterrupt(), 130, "unbottle: interrupted\n"),
+    ],
+)
+def test_failures(
+    error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(program.COMMANDS, "fail", (fail, "unbottle fail"))
+    assert main(["fail"]) == code
+    assert capsys.readouterr().err == said
+
+
+# -- bench
+
+
+def test_bench(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main([*QUICK, "--output", str(tmp_path / "runs")]) == 0
+    out, err = capsys.readouterr()
+    assert "| loss    | softmax+cpr:3,6+mi |" in out
+    assert out.endswith(f"Written to {tmp_path / 'runs'}: bench.md, bench.json, bench.png\n")
+    assert not control_characters(out + err)
+    assert "100%  tiny loss: " in err
+    data = json.loads((tmp_path / "runs" / "bench.json").read_text())
+    assert [row["method"] for row in data["rows"]] == ["plain", *TINY.methods]
+    assert (tmp_path / "runs" / "bench.md").read_text().strip() in out
+
+
+def test_every_option_arrives(tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: seen.append((settings, output)))
+    line = (
+        "bench --method mos --method s+c --shape tiny --measure decode --batch 3 --length 5 --source-length 6 "
+        "--context 9 --context 10 --scale T=12 --repeats 4 --threads 3 --dtype bfloat16 --against-dense --no-memory "
+        "--output here"
+    )
+    assert main(line.split()) == 0
+    ((settings, output),) = seen
+    assert output == Path("here")
+    found = settings.to_dict()
+    assert found | {"scales": str(settings.scales[0])} == {
+        "shapes": ("tiny",), "methods": ("mos", "s+c"), "measures": ("decode",), "batch": 3, "length": 5,
+        "source_length": 6, "contexts": (9, 10), "repeats": 4, "threads": 3, "dtype": "bfloat16",
+        "against_dense": True, "memory": False, "scales": "T=12", "seed": 0,
+    }  # fmt: skip
+
+
+def test_a_scale_alone_measures_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: seen.append(settings.measures))
+    assert main(["bench", "--scale", "T=12"]) == main(["bench"]) == 0
+    assert seen == [("train",), ("forward", "loss", "train", "decode")]
+
+
+def test_ctrl_c_prints_what_was_measured(
+    tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = bench_run.work
+
+    def interrupted(model: object, point: Point) -> object:
+        if point.measure == "train":
+            raise KeyboardInterrupt
+        return before(model, point)
+
+    monkeypatch.setattr(bench_run, "work", interrupted)
+    assert main([*QUICK, "--measure", "train", "--output", str(tmp_path)]) == 130
+    out, err = capsys.readouterr()
+    assert "| loss    | mos:2 " in out
+    assert "| train" not in out
+    assert "Interrupted: this is what was measured so far." in out
+    assert "Traceback" not in err
+    assert json.loads((tmp_path / "bench.json").read_text())["interrupted"] is True
+
+
+# -- progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_lines_come_now_and_then() -> None:
+    stream, seconds = io.StringIO(), iter(range(0, 10_000, 4))
+    with progress(stream, now=lambda: next(seconds)) as report:
+        for done in range(11):
+            report(done, 10, f"step {done}")
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "  0%  step 0  (remaining time not known yet)"
+    assert 2 < len(lines) < 10
+    assert lines[-1].startswith("100%  step 10")
+    assert not control_characters(stream.getvalue())
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_a_bar_on_a_terminal(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+    (monkeypatch.setenv("NO_COLOR", "1") if no_color else monkeypatch.delenv("NO_COLOR", raising=False))
+    stream = Terminal()
+    with progress(stream) as report:
+        report(1, 4, "a step [with brackets]")
+    shown = stream.getvalue()
+    assert "25%" in shown
+    assert "left" in shown
+    assert "[with brackets]" in shown
+    colours = re.findall(r"\x1b\[[0-9;]*(?:3[0-8]|9[0-7])[0-9;]*m", shown)
+    assert bool(colours) != no_color
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "done", "said"),
+    [(0, 0, "remaining time not known yet"), (10, 50, "about 10 s left"), (60, 10, "about 9 min left"),
+     (3600, 20, "about 4.0 h left")],
+)  # fmt: skip
+def test_remaining(elapsed: float, done: float, said: str) -> None:
+    assert remaining(elapsed, done, 100) == said
