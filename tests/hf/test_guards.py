@@ -128,6 +128,17 @@ def test_the_callback_stops_the_trainer(tmp_path):
         trainer(model, tmp_path, callbacks=[HeadGradientCallback()]).train()
 
 
+def test_one_callback_serves_several_trainings(tmp_path):
+    pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install 'unbottle[train]'")
+    from trainers import trainer
+
+    callback, model = HeadGradientCallback(), attached()
+    trainer(model, tmp_path, callbacks=[callback]).train()
+    model.__dict__["forward"] = types.MethodType(bypassing, model)
+    with pytest.raises(BypassedHeadError, match="got no gradient"):
+        trainer(model, tmp_path, callbacks=[callback]).train()
+
+
 @pytest.fixture
 def accelerate():
     found = pytest.importorskip("accelerate", reason="needs accelerate: pip install 'unbottle[train]'")

@@ -143,6 +143,33 @@ def test_the_answer_is_that_of_the_head(method):
     assert model.head_is_active()
 
 
+def test_a_batch_without_labels_has_the_loss_zero():
+    """As in TRL, where the prompt of an evaluation fills the whole row; not 0 / 0."""
+    ids = words()
+    for model in (tiny("llama"), attached(METHODS[0])):
+        add_fused_lm_head(model)
+        loss = model(input_ids=ids, labels=torch.full_like(ids, -100), fused_lm_head=True).loss
+        loss.backward()
+        assert loss.item() == 0.0
+
+
+def test_the_balance_of_experts_is_in_the_loss():
+    answers = []
+    for make in (lambda model: model, lambda model: attach(model, METHODS[0])):
+        model = tiny("mixtral")
+        model.config.output_router_logits = True
+        add_fused_lm_head(make(model))
+        answers.append(model(input_ids=words(), labels=words(), fused_lm_head=True))
+    torch.testing.assert_close(answers[1].aux_loss, answers[0].aux_loss)
+    torch.testing.assert_close(answers[1].loss, answers[0].loss)
+    assert answers[0].aux_loss > 0
+
+
+def test_output_embeddings_of_another_dtype_are_refused():
+    with pytest.raises(NotImplementedError, match=r"cast_lm_head_to_fp32=True.*Leave it out"):
+        add_fused_lm_head(attached(METHODS[0], "llama-untied"), cast_lm_head_to_fp32=True)
+
+
 def test_generate_and_signature_are_as_before():
     model, ids = attached(METHODS[0]), words()
     options = {"max_new_tokens": 4, "do_sample": False, "num_beams": 2}
@@ -165,7 +192,7 @@ def test_lora_and_the_head_are_trained_together(tmp_path):
 
 
 def test_an_unknown_trl_is_refused(monkeypatch):
-    monkeypatch.setattr("unbottle.hf.trl.OPTIONS", ("temperature", "outputs", "something_new"))
+    monkeypatch.setattr("unbottle.hf.trl.OPTIONS", ("temperature", "outputs", "cast_lm_head_to_fp32", "something_new"))
     with pytest.raises(NotImplementedError, match=r"trl .*does not know \(no something_new\).*left out"):
         add_fused_lm_head(attached(METHODS[0]))
 

@@ -21,6 +21,9 @@ class HeadGradientCallback(TrainerCallback):
     def __init__(self) -> None:
         self.checked = False
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.checked = False  # one callback may serve several trainings
+
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         if not self.checked:
             refuse_untrained(model)

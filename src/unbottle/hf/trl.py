@@ -21,7 +21,7 @@ from unbottle.head.distribution import IGNORED
 from unbottle.hf.loss import scores_of, shifted
 
 MODULE, NAME = "trl.trainer.utils", "_fused_forward"  # in there, add_fused_lm_head makes it
-OPTIONS = ("temperature", "outputs")  # what add_fused_lm_head was asked for; the made function keeps both
+OPTIONS = ("temperature", "outputs", "cast_lm_head_to_fp32")  # what add_fused_lm_head was asked for, in its closure
 
 
 def is_fused(forward: Any) -> bool:
@@ -36,6 +36,11 @@ def answer(model: Any, forward: Any) -> Any:
     if model.config.is_encoder_decoder:
         raise NotImplementedError(f"TRL trains decoder-only models; this is a {model.base_class.__name__}.")
     options = _options(forward)
+    if options.pop("cast_lm_head_to_fp32"):
+        raise NotImplementedError(
+            "cast_lm_head_to_fp32=True would put the output embeddings in another dtype than the head that reads them. "
+            "Leave it out: probabilities are computed in float32 anyway."
+        )
     own = type(model).forward
     before = model.__dict__.get("forward")  # what was set on the model earlier, the autocast of accelerate, say
     make = sys.modules[MODULE].FusedCausalLMOutput
@@ -46,16 +51,21 @@ def answer(model: Any, forward: Any) -> Any:
         fused_lm_head: bool = False,
         labels: Tensor | None = None,
         shift_labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> Any:
         call = MethodType(own, self) if before is None else before
         if not fused_lm_head:
-            return call(*args, labels=labels, shift_labels=shift_labels, **kwargs)
+            return call(
+                *args, labels=labels, shift_labels=shift_labels, num_items_in_batch=num_items_in_batch, **kwargs
+            )
         given = labels if shift_labels is None else shift_labels
         assert given is not None, "fused_lm_head asks about labels"
         targets = shifted(given) if shift_labels is None else given
+        if num_items_in_batch is None:  # a batch without any label has the loss 0, as in TRL
+            num_items_in_batch = (targets != IGNORED).sum().clamp(min=1)
         kwargs |= {"use_cache": False, "output_distribution": True}
-        outputs = call(*args, shift_labels=targets, **kwargs)
+        outputs = call(*args, shift_labels=targets, num_items_in_batch=num_items_in_batch, **kwargs)
         values = per_token(outputs["distribution"], targets, **options)
         if shift_labels is None:  # no label for the last position: TRL leaves it out
             values = {name: value[:, :-1] for name, value in values.items()}
