@@ -11,8 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub.errors import EntryNotFoundError
-from models import shaken, tiny, words
-from transformers import AutoConfig, AutoModelForCausalLM, BartForConditionalGeneration, GPT2LMHeadModel
+from models import DECODER, shaken, tiny, words
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    BartForConditionalGeneration,
+    Gemma3Config,
+    Gemma3ForCausalLM,
+    Gemma3ForConditionalGeneration,
+    GPT2LMHeadModel,
+)
 from transformers.utils import hub
 
 import unbottle
@@ -34,6 +42,19 @@ def test_own_class_refuses(tmp_path: Path) -> None:
         for door in (kind, kind.config_class):
             with pytest.raises(ValueError, match=WITH_HEAD):
                 door.from_pretrained(saved(name, method, tmp_path / name))
+
+
+def test_text_model_of_a_larger_one_refuses(tmp_path: Path) -> None:
+    """Gemma 3 without its eyes reads the config of the text model inside the one that was saved."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    text = DECODER | {"num_hidden_layers": 2, "head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]}
+    config = Gemma3Config(text_config=text, vision_config=sizes | {"image_size": 28, "patch_size": 14})
+    model = shaken(unbottle.attach(Gemma3ForConditionalGeneration(config).eval(), "softmax+c+mi:2x2"))
+    model.save_pretrained(tmp_path)
+    assert torch.equal(unbottle.load(tmp_path)(words()).logits, model(words()).logits)
+    assert AutoConfig.from_pretrained(tmp_path).to_dict() == model.config.to_dict() | {"_name_or_path": str(tmp_path)}
+    with pytest.raises(ValueError, match=WITH_HEAD):
+        Gemma3ForCausalLM.from_pretrained(tmp_path)
 
 
 def test_own_class_refuses_where_unbottle_is_not_imported(tmp_path: Path) -> None:

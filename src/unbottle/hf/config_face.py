@@ -52,8 +52,7 @@ class ConfigFace(Config):
         data = json.loads(super().to_json_string(use_diff=use_diff))
         if self.has_head:
             data[BASE_TYPE], data["model_type"] = data["model_type"], MODEL_TYPE
-            data["auto_map"] = {"AutoConfig": f"{SHIM}.UnbottledConfig"}
-            data[LABELS] = (data.get(LABELS) or {}) | {GUARD: MODEL_TYPE}
+            data = _guarded(data) | {"auto_map": {"AutoConfig": f"{SHIM}.UnbottledConfig"}}
         else:
             data = {key: value for key, value in data.items() if key not in (HEAD, BASE_NAME)}
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
@@ -96,13 +95,27 @@ def in_memory(data: dict) -> dict:
     """What a file says, with the base model's type. A plain config is returned as it is."""
     if data.get("model_type") != MODEL_TYPE:
         return data
-    kept = {key: value for key, value in data.items() if key not in (BASE_TYPE, LABELS, "auto_map")}
-    labels = data.get(LABELS)
-    if isinstance(labels, dict):
-        labels = {key: value for key, value in labels.items() if key != GUARD}
-    if labels:
-        kept[LABELS] = labels
+    kept = {key: value for key, value in _unguarded(data).items() if key not in (BASE_TYPE, "auto_map")}
     return kept | {"model_type": data.get(BASE_TYPE)}
+
+
+def _guarded(data: dict) -> dict:
+    """This config and all in it, with a label that stops every config class."""
+    inner = {key: _guarded(value) for key, value in data.items() if _is_config(value)}
+    return data | inner | {LABELS: (data.get(LABELS) or {}) | {GUARD: MODEL_TYPE}}
+
+
+def _unguarded(data: dict) -> dict:
+    inner = {key: _unguarded(value) for key, value in data.items() if _is_config(value)}
+    labels = data.get(LABELS)
+    if not isinstance(labels, dict) or GUARD not in labels:
+        return data | inner
+    kept = {LABELS: {key: value for key, value in labels.items() if key != GUARD}} if len(labels) > 1 else {}
+    return {key: value for key, value in data.items() if key != LABELS} | inner | kept
+
+
+def _is_config(value: Any) -> bool:
+    return isinstance(value, dict) and "model_type" in value
 
 
 def put_on(config: Any, head: HeadConfig) -> None:
