@@ -126,7 +126,7 @@ SPECIAL: dict[str, dict[str, Any]] = {  # by model type, also of the configs ins
         "lsh_attn_chunk_length": 16,
         "num_buckets": 4,
     },
-    "t5gemma": {"decoder_start_token_id": 2},  # its bos, as in its checkpoints
+    "t5gemma": {"decoder_start_token_id": 2},  # its bos, with which its own class shifts labels
     "t5gemma2": {"decoder_start_token_id": 2},
     "vibevoice_acoustic_tokenizer_encoder": {"num_filters": 2, "depths": [1] * 7},
     "xlm": {"emb_dim": 32},
