@@ -85,6 +85,7 @@ def test_head_is_all_of_the_head() -> None:
         ({"repeats": 0}, "repeats 0: give a number of at least 1"),
         ({"batch": -1}, "batch -1: give"),
         ({"source_length": 0}, "source_length 0: give"),
+        ({"source_length": 9, "shapes": ("gpt2",)}, "source length 9: gpt2 has no encoder"),
         ({"contexts": (2,)}, "context 2: give a number of at least 8"),
         ({"length": 1}, "length 1: a text of one word"),
         ({"scales": (Scale("T", (4,)),), "measures": ("decode",)}, "context 4: give a number of at least 8"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from tiny_shapes import TINY
 
 from unbottle.bench import run as bench_run
 from unbottle.bench.case import Point
+from unbottle.bench.plan import plan
 from unbottle.bench.shape import SHAPES
 from unbottle.cli import program
 from unbottle.cli.program import COMMANDS, main
@@ -138,6 +140,16 @@ def test_failures(
     assert capsys.readouterr().err == said
 
 
+def test_a_reader_that_has_seen_enough() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    found = subprocess.run(
+        [sys.executable, "-m", "unbottle", "--help"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert (found.returncode, found.stderr) == (1, "")
+
+
 # -- bench
 
 
@@ -153,20 +165,36 @@ def test_bench(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture) -> Non
     assert (tmp_path / "runs" / "bench.md").read_text().strip() in out
 
 
+def lines() -> list[str]:
+    """The command lines that are shown to people."""
+    readme = Path(__file__).parents[2] / "README.md"
+    shown = re.findall(r"^    (unbottle .*?)(?: +#.*)?$", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    return [*dict.fromkeys([*shown, *(line for _, text in COMMANDS.values() for line in text.strip().splitlines())])]
+
+
+@pytest.mark.parametrize("line", lines())
+def test_what_we_show_works(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it but the measuring."""
+    planned = []
+    monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: planned.append(plan(settings)))
+    assert main(line.split()[1:]) == 0
+    assert all(planned) or "--help" in line
+
+
 def test_every_option_arrives(tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: seen.append((settings, output)))
     line = (
-        "bench --method mos --method s+c --shape tiny --measure decode --batch 3 --length 5 --source-length 6 "
-        "--context 9 --context 10 --scale T=12 --repeats 4 --threads 3 --dtype bfloat16 --against-dense --no-memory "
-        "--output here"
+        "bench --method mos --method s+c --shape tiny --shape t5-small --measure decode --batch 3 --length 5 "
+        "--source-length 6 --context 9 --context 10 --scale T=12 --repeats 4 --threads 3 --dtype bfloat16 "
+        "--against-dense --no-memory --output here"
     )
     assert main(line.split()) == 0
     ((settings, output),) = seen
     assert output == Path("here")
     found = settings.to_dict()
     assert found | {"scales": str(settings.scales[0])} == {
-        "shapes": ("tiny",), "methods": ("mos", "s+c"), "measures": ("decode",), "batch": 3, "length": 5,
+        "shapes": ("tiny", "t5-small"), "methods": ("mos", "s+c"), "measures": ("decode",), "batch": 3, "length": 5,
         "source_length": 6, "contexts": (9, 10), "repeats": 4, "threads": 3, "dtype": "bfloat16",
         "against_dense": True, "memory": False, "scales": "T=12", "seed": 0,
     }  # fmt: skip

@@ -47,6 +47,8 @@ class Settings:
         for context in (*self.contexts, *(grown if "decode" in self.measures else ())):
             if context < SHORTEST_CONTEXT:
                 raise ValueError(f"context {context}: give a number of at least {SHORTEST_CONTEXT}.")
+        if self.source_length and not any(SHAPES[name].encoder_decoder for name in self.shapes):
+            raise ValueError(f"source length {self.source_length}: {', '.join(self.shapes)} has no encoder.")
         if self.length == 1 and set(self.measures) - {"decode"}:
             raise ValueError("length 1: a text of one word has no next word to predict; give at least 2.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -24,11 +25,12 @@ def ending(*, debug: bool) -> Iterator[End]:
     end = End()
     try:
         yield end
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         end.code = INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
         end.code = FAILED
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         end.code = exit_code(error)
         if debug:
