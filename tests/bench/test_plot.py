@@ -44,7 +44,8 @@ def test_lines_follow_a_method_whose_name_changes() -> None:
     lines(axes, rows("k"))
     drawn = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
     per_word = 1000 / 18
-    assert drawn["softmax+r:10"] == ([10, 20, 40], pytest.approx([11 * per_word, 21 * per_word, 41 * per_word]))
+    assert drawn["softmax+r:k"] == ([10, 20, 40], pytest.approx([11 * per_word, 21 * per_word, 41 * per_word]))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["10", "20", "40"]
     assert drawn["plain"] == ([10, 20, 40], pytest.approx([per_word] * 3))
 
     axes = Figure().subplots()

@@ -67,7 +67,7 @@ def test_table_along_a_scale() -> None:
     heading, _, names, _, values, *_ = document([row(axis="T", limit=Limit())], Settings(), MACHINE).splitlines()
     assert heading == "### tiny, T grows (vocabulary 61, batch 2)"
     assert cells(names)[1:5] == ["T", "method", "CPU ms", "CPU ms / word"]
-    assert cells(values)[1:5] == ["50", "softmax+c", "4500", "45.00"]
+    assert cells(values)[1:5] == ["50", "softmax+c", "4500", "45.0"]
 
 
 def test_document_says_how_and_where() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -49,18 +50,25 @@ def bars(axes: Any, rows: Sequence[Row]) -> None:
 
 def lines(axes: Any, rows: Sequence[Row]) -> None:
     """CPU time per predicted word as one size grows."""
-    axis, point = rows[0].point.axis, rows[0].point
+    point = rows[0].point
     series: dict[str, list[Row]] = {}
-    for row in rows:  # along k the name of a method changes, its place does not
-        place = [other.variant for other in rows if other.point == row.point].index(row.variant)
-        first = [other.variant.name for other in rows if other.point == rows[0].point]
-        series.setdefault(row.variant.name if axis != "k" else first[place], []).append(row)
+    for row in rows:
+        series.setdefault(_line(row), []).append(row)
     for name, members in series.items():
         values = [row.point.value for row in members]
         axes.plot(values, [1000 * row.cpu / row.words for row in members], marker="o", label=name)
-    axes.set_xscale("log", base=2)
+    ticks = sorted({row.point.value for row in rows if row.point.value is not None})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(axis)
+    axes.set_xlabel(point.axis)
     axes.set_ylabel("CPU ms per word")
     axes.set_title(f"{point.shape.name}, {point.measure}")
     axes.legend(fontsize=8)
+
+
+def _line(row: Row) -> str:
+    """What the line of a row is called. Along k the method changes at every point, and its line is called r:k."""
+    name = row.variant.name
+    return name if row.point.axis != "k" else re.sub(rf"(?<=[:,]){row.point.value}(?=[+ ]|$)", "k", name)

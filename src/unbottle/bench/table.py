@@ -88,7 +88,7 @@ def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) ->
 
 def milliseconds(seconds: float) -> str:
     value = seconds * 1000
-    return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
 
 
 def ratio(value: float | None) -> str:
