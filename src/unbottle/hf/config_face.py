@@ -2,7 +2,8 @@
 
 Everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) goes on as before, and a plain
 transformers that meets the directory stops, where it would otherwise load the model without its head: Auto classes at
-the unknown type, and the model's own class, which only warns about types, at a label whose id is not a number.
+the unknown type, and the model's own class, which only warns about types, at a `use_cache` that is no bool. (What reads
+any config, as the Trainer does when it resumes, takes that for one more thing it does not know.)
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ MODEL_TYPE = "unbottle"  # the model type on disk
 BASE_TYPE = "base_model_type"  # the model type in memory, as it is called on disk
 BASE_NAME = "base_model_name_or_path"  # where the base model came from, on disk and in memory
 HEAD = "unbottle"  # the head's config, on disk and in memory
-LABELS, GUARD = "id2label", "this model has a head: load it with unbottle.load"  # which no config takes for a number
+PLACE, REAL = "use_cache", "base_use_cache"  # where the guard stands, and what it stands for
+GUARD = "this model has a head: load it with unbottle.load"  # which no model's config takes for a bool
 PREFIX = "Unbottled"  # of the names of classes with a head
 SHIM = "unbottle_shim"  # the module that trust_remote_code=True runs
 SHIM_TEXT = "from unbottle.hub import UnbottledConfig  # pip install unbottle\n"
@@ -52,7 +54,7 @@ class ConfigFace(Config):
         data = json.loads(super().to_json_string(use_diff=use_diff))
         if self.has_head:
             data[BASE_TYPE], data["model_type"] = data["model_type"], MODEL_TYPE
-            data = _guarded(data) | {"auto_map": {"AutoConfig": f"{SHIM}.UnbottledConfig"}}
+            data = _guarded(data, self.to_dict()) | {"auto_map": {"AutoConfig": f"{SHIM}.UnbottledConfig"}}
         else:
             data = {key: value for key, value in data.items() if key not in (HEAD, BASE_NAME)}
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
@@ -99,19 +101,20 @@ def in_memory(data: dict) -> dict:
     return kept | {"model_type": data.get(BASE_TYPE)}
 
 
-def _guarded(data: dict) -> dict:
-    """This config and all in it, with a label that stops every config class."""
-    inner = {key: _guarded(value) for key, value in data.items() if _is_config(value)}
-    return data | inner | {LABELS: (data.get(LABELS) or {}) | {GUARD: MODEL_TYPE}}
+def _guarded(data: dict, whole: dict) -> dict:
+    """This config and all in it, with a guard that stops every config class that has its place.
+
+    `data` may leave out what is as usual; `whole` has it.
+    """
+    inner = {key: _guarded(data.get(key, {}), value) for key, value in whole.items() if _is_config(value)}
+    guard = {PLACE: GUARD, REAL: whole[PLACE]} if PLACE in whole else {}
+    return data | inner | guard
 
 
 def _unguarded(data: dict) -> dict:
     inner = {key: _unguarded(value) for key, value in data.items() if _is_config(value)}
-    labels = data.get(LABELS)
-    if not isinstance(labels, dict) or GUARD not in labels:
-        return data | inner
-    kept = {LABELS: {key: value for key, value in labels.items() if key != GUARD}} if len(labels) > 1 else {}
-    return {key: value for key, value in data.items() if key != LABELS} | inner | kept
+    real = {PLACE: data[REAL]} if data.get(PLACE) == GUARD else {}
+    return {key: value for key, value in (data | inner | real).items() if key != REAL}
 
 
 def _is_config(value: Any) -> bool:
