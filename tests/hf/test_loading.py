@@ -74,7 +74,9 @@ assert "unbottle" not in sys.modules
 
 def test_what_reads_any_config_goes_on(tmp_path: Path) -> None:
     """The Trainer looks into config.json when it resumes."""
-    assert PreTrainedConfig.from_json_file(saved("gpt2", "softmax+c", tmp_path) / "config.json").model_type == "unbottle"
+    assert (
+        PreTrainedConfig.from_json_file(saved("gpt2", "softmax+c", tmp_path) / "config.json").model_type == "unbottle"
+    )
 
 
 @pytest.mark.parametrize("use_cache", [True, False])

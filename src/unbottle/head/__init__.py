@@ -5,6 +5,7 @@ from unbottle.head.distribution import Distribution
 from unbottle.head.embedding import Embedding
 from unbottle.head.head import Head
 from unbottle.head.knobs import Knobs
+from unbottle.head.objective import Objective
 from unbottle.head.partition import Partition, register
 from unbottle.head.past import Past
 from unbottle.head.projection import Needs, Projection
@@ -17,6 +18,7 @@ __all__ = [
     "HeadConfig",
     "Knobs",
     "Needs",
+    "Objective",
     "Partition",
     "Past",
     "Projection",

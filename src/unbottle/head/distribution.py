@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unbottle.ops import DenseLogits, Words, logaddexp, logsumexp
+from unbottle.ops import DenseLogits, Logits, Words, Write, logaddexp, logsumexp
 
 IGNORED = -100  # the label that has no loss, as everywhere in the ecosystem
 
@@ -30,7 +30,7 @@ class Distribution:
     never generated, but it can be copied.
     """
 
-    logits: tuple[DenseLogits, ...]
+    logits: tuple[Logits, ...]
     log_weights: Float[Tensor, "B T K"] | None = None
     copied: Copied | None = None
     first_stage: Distribution | None = None
@@ -42,16 +42,23 @@ class Distribution:
 
     def log_probs(self) -> Float[Tensor, "B T V"]:
         """log P of every word."""
-        parts = [logits.values - logits.logsumexp()[..., None] for logits in self.logits]
+        parts = [logits.log_softmax() for logits in self.logits]
         generated = self._mixed(torch.stack(parts, dim=-2))
         if self.copied is None:
             return generated
         base, words = DenseLogits(generated), self.copied.words
-        return base.overwrite("COPY", words, logaddexp(base.at(words), self.copied.log_mass)).values
+        now = base.at(words)
+        return base.overwrite(Write("COPY", words, now, logaddexp(now, self.copied.log_mass))).values
+
+    def mean_log_prob(self) -> Float[Tensor, "B T"]:
+        """The mean of log P over the vocabulary: what label smoothing asks for."""
+        if self.is_softmax:
+            return self.logits[0].mean() - self.logits[0].logsumexp()
+        return self.log_probs().mean(-1)
 
     def nll(self, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """-log P(label), 0 where the label is -100."""
-        self._check(labels)
+        check_labels(labels, self.logits[0].values.shape[:2], self.logits[0].values.shape[-1])
         counts = (labels != IGNORED)[..., None]
         label = Words(labels[..., None].where(counts, 0), counts)
         parts = [logits.at(label) - logits.logsumexp()[..., None] for logits in self.logits]
@@ -78,14 +85,13 @@ class Distribution:
         weighted = log_probs + self.log_weights[..., None]
         return weighted[..., 0, :] if len(self.logits) == 1 else logsumexp(weighted, -2)
 
-    def _check(self, labels: Tensor) -> None:
-        values = self.logits[0].values
-        if labels.shape != values.shape[:2]:
-            raise ValueError(f"labels have shape {tuple(labels.shape)}, the positions {tuple(values.shape[:2])}.")
-        if torch.compiler.is_compiling() or labels.is_meta:
-            return
-        wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= values.shape[-1]))]
-        if wrong.numel():
-            raise ValueError(
-                f"label {int(wrong[0])}: allowed are 0 to {values.shape[-1] - 1}, and {IGNORED} for no loss."
-            )
+
+def check_labels(labels: Tensor, shape: torch.Size, vocabulary: int) -> None:
+    """One label for each position: a word, or -100."""
+    if labels.shape != shape:
+        raise ValueError(f"labels have shape {tuple(labels.shape)}, the positions {tuple(shape)}.")
+    if torch.compiler.is_compiling() or labels.is_meta:
+        return
+    wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= vocabulary))]
+    if wrong.numel():
+        raise ValueError(f"label {int(wrong[0])}: allowed are 0 to {vocabulary - 1}, and {IGNORED} for no loss.")

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.ops import Words, widen
+from unbottle.ops import WeightGradient, Words, dots, widen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,21 +24,24 @@ class Embedding:
     bias: Float[Tensor, " V"] | None = None
     scale: float = 1.0
     softcap: float | None = None
+    into: WeightGradient | None = None  # where the fused loss gathers the gradient of the weight
 
     def logits(self, f: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """f . w_x for the whole vocabulary."""
-        return self._finish(F.linear(f, self.weight), self.bias)
+        return self.finish(F.linear(f, self.weight), self.bias)
 
     def at(self, f: Float[Tensor, "B T D"], words: Words) -> Float[Tensor, "B T S"]:
         """f . w_x for a set of words."""
-        rows = self.weight[words.ids]  # B #T S D
-        dots = f @ rows[:, 0].mT if words.ids.shape[1] == 1 else (rows @ f[..., None])[..., 0]
-        return self._finish(dots, None if self.bias is None else self.bias[words.ids])
+        products = dots(f, self.weight, words.ids, self.into)
+        return self.finish(products, None if self.bias is None else self.bias[words.ids])
 
-    def _finish(self, dots: Tensor, bias: Tensor | None) -> Tensor:
-        logits = widen(dots)
+    def finish(self, products: Tensor, bias: Tensor | None, *, out: Tensor | None = None) -> Tensor:
+        """Dot products -> logits; all in the memory of `out` where that is given."""
+        logits = widen(products)
         if self.scale != 1.0:
-            logits = logits * self.scale
+            logits = torch.mul(logits, self.scale, out=out)
         if bias is not None:
-            logits = logits + bias
-        return logits if self.softcap is None else torch.tanh(logits / self.softcap) * self.softcap
+            logits = torch.add(logits, bias, out=out)
+        if self.softcap is not None:
+            logits = torch.mul(torch.tanh(torch.div(logits, self.softcap, out=out), out=out), self.softcap, out=out)
+        return logits

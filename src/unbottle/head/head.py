@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unbottle.head import check
 from unbottle.head.bases import Mixture, PointerGenerator, PointerSentinel
 from unbottle.head.config import HeadConfig
-from unbottle.head.distribution import Distribution
+from unbottle.head.distribution import Distribution, check_labels
 from unbottle.head.embedding import Embedding
+from unbottle.head.fused import FusedLoss
 from unbottle.head.inputs import Inputs, SecondPass
 from unbottle.head.knobs import COPYING, Knobs
 from unbottle.head.multi_input import MultiInput, blocks
+from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.head.partitions import CopyNet, WordByWord
 from unbottle.head.past import Past
 from unbottle.head.pointer import Pointer
+from unbottle.head.products import Products
 from unbottle.head.projection import Needs, Projection
 from unbottle.head.states import Source, States
 from unbottle.head.tokens import Tokens
-from unbottle.ops import DenseLogits, Words
+from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
 from unbottle.spec import LETTERS
 
 GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
@@ -47,6 +53,9 @@ class Head(nn.Module):
         self.config = config
         self.strict = False  # also refuse NaN and infinity; costs a pass over the hidden states and logits
         self.watch: Watch | None = None  # is shown every prediction
+        self.path: Literal["auto", "fused", "dense"] = "auto"  # fused where it can be; dense is the readable reference
+        self.objective = Objective()
+        self.workspace = Workspace()
         self._knobs = Knobs()
         method, size = config.method, config.hidden_size
         pointer = Pointer(source=config.encoder_decoder)
@@ -101,21 +110,23 @@ class Head(nn.Module):
         """The distribution over the next word at each position. A `past` is read, then remembers these positions."""
         return self.distribution(self.inputs(states, embedding, source=source, past=past, second_pass=second_pass))
 
-    def distribution(self, x: Inputs) -> Distribution:
-        """Logits of the vocabulary, partitions in order, softmax."""
-        first, *others = (DenseLogits(x.embedding.logits(self._f_V(x, name))) for name in self.softmaxes)
+    def distribution(self, x: Inputs, logits: Callable[[Tensor], Logits] | None = None) -> Distribution:
+        """Logits of the vocabulary, partitions in order, softmax. `logits` makes those of the vocabulary from f_V."""
+        logits = logits or (lambda f: DenseLogits(x.embedding.logits(f)))
+        first, *others = (logits(self._f_V(x, name)) for name in self.softmaxes)
         if self.strict:
-            for logits in (first, *others):
-                check.check_numbers("logits", logits.values)
+            for each in (first, *others):
+                check.check_numbers("logits", each.values)
         first_stage = None
         for partition in self.partitions:
             if isinstance(partition, WordByWord):
                 first_stage = self._mix(x, (first, *others))
             words = partition.words(x, first)
-            scores = partition.score(x, words, first.at(words))
+            now = first.at(words)
+            scores = partition.score(x, words, now)
             if self.strict:
                 check.check_numbers(f"score of {partition.name}", scores.where(words.present, 0))
-            first = first.overwrite(partition.name, words, scores)
+            first = first.overwrite(Write(partition.name, words, now, scores))
         distribution = replace(self._mix(x, (first, *others)), first_stage=first_stage)
         if self.knobs.turned:
             self.knobs.refuse_training(self.training)
@@ -123,6 +134,47 @@ class Head(nn.Module):
         if self.watch is not None:
             self.watch(x, distribution)
         return distribution
+
+    def loss(
+        self, x: Inputs, labels: Int[Tensor, "B T"], count: Tensor | float | int
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
+        """Sum of the losses divided by `count`, and the losses. Without the logits, where the head can do without."""
+        if not self.fuses(x):
+            losses = self.objective.losses(self.distribution(x), labels)
+            return losses.sum() / count, losses
+        check_labels(labels, x.q.shape[:2], x.embedding.weight.shape[0])
+        wanted = [name for name in self.L if name not in (*self.context_keys, *self.source_keys)]
+        x = replace(x, projected={name: x.f(name) for name in wanted})
+        parameters = [p for module in (self.gate, self.prior) if module is not None for p in module.parameters()]
+        dtype = torch.promote_types(x.q.dtype, torch.float32)
+        weights = 1 / torch.as_tensor(count, dtype=dtype, device=labels.device)
+        in_place = not self.objective.label_smoothing or self.config.method.base not in ("mos", "pg", "ps")
+        records = torch.is_grad_enabled()
+        loss = FusedLoss(self.distribution, parameters, self.objective, self.workspace, records, in_place)
+        return loss(x, labels, weights.expand(labels.shape))
+
+    @torch.no_grad()
+    def predict(self, x: Inputs) -> Distribution:
+        """`distribution` for inference: its logits are written over, step by step, not copied."""
+        if not self.fuses(x):
+            return self.distribution(x)
+        lend = functools.partial(torch.empty, device=x.q.device)
+        products = Products(x.embedding, Tape(records=False), lambda *shape: lend(shape[:2], dtype=shape[2]))
+        return self.distribution(x, products.logits)
+
+    def fuses(self, x: Inputs) -> bool:
+        """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""
+        needs_dense = {
+            "wbwr": self.config.method.wbwr is not None,
+            "knobs": self.knobs.turned,
+            "watch": self.watch is not None,
+            "strict": self.strict,
+            "torch.compile": torch.compiler.is_compiling(),
+            "the meta device": x.q.is_meta,
+        }
+        if self.path == "fused" and (found := [name for name, is_so in needs_dense.items() if is_so]):
+            raise ValueError(f"head.path is 'fused', and {found[0]} needs the dense path. Set 'auto' or 'dense'.")
+        return self.path != "dense" and not any(needs_dense.values())
 
     def plain(self, x: Inputs, words: Words) -> Tensor:
         """f_V . w_x: what the softmax over the vocabulary alone says about these words."""
@@ -195,7 +247,7 @@ class Head(nn.Module):
     def _f_V(self, x: Inputs, name: str) -> Tensor:
         return x.f(name) if name in self.L else x.h
 
-    def _mix(self, x: Inputs, logits: tuple[DenseLogits, ...]) -> Distribution:
+    def _mix(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         if self.prior is not None:
             return self.prior.distribution(x, logits)
         if self.gate is None or isinstance(self.gate, CopyNet):

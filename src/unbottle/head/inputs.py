@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -32,10 +32,11 @@ class Inputs:
     L_h: MultiInput | None = None
     block: Float[Tensor, "B T L W D"] | None = None
     second_pass: SecondPass | None = None
+    projected: Mapping[str, Tensor] = field(default_factory=dict)  # f that are computed already
 
     def f(self, name: str) -> Float[Tensor, "B T D"]:
         """f_{c_t,name} = L^f_name(q)."""
-        projected: Tensor = self.L[name](self.q)
+        projected: Tensor = self.projected[name] if name in self.projected else self.L[name](self.q)
         return projected
 
     def rows(self, rows: slice | Tensor) -> Inputs:
@@ -47,6 +48,42 @@ class Inputs:
             positions=self.positions[rows],
             context=self.context.rows(rows),
             block=None if self.block is None else self.block[:, rows],
+            projected={name: f[:, rows] for name, f in self.projected.items()},
+        )
+
+    def part(self, batch: slice, rows: slice) -> Inputs:
+        """The same inputs at some positions of some rows of the batch; tokens that come later are left out."""
+        last = int(self.positions[rows][-1]) + 1
+        return replace(
+            self,
+            q=self.q[batch, rows],
+            h=self.h[batch, rows],
+            positions=self.positions[rows],
+            context=self.context.part(batch, rows, last),
+            source=None if self.source is None else self.source.part(batch, rows, self.source.ids.shape[1]),
+            block=None if self.block is None else self.block[batch, rows],
+            projected={name: f[batch, rows] for name, f in self.projected.items()},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything here that has a gradient, but for parameters and embeddings."""
+        texts = {"context": self.context} | ({} if self.source is None else {"source": self.source})
+        keys = {f"{text}.{name}": key for text, tokens in texts.items() for name, key in tokens.keys.items()}
+        return {"q": self.q, "h": self.h} | {f"f.{name}": f for name, f in self.projected.items()} | keys
+
+    def replaced(self, tensors: Mapping[str, Tensor]) -> Inputs:
+        """The same inputs with other `tensors`."""
+
+        def text(kind: str, tokens: Tokens) -> Tokens:
+            return replace(tokens, keys={name: tensors[f"{kind}.{name}"] for name in tokens.keys})
+
+        return replace(
+            self,
+            q=tensors["q"],
+            h=tensors["h"],
+            context=text("context", self.context),
+            source=None if self.source is None else text("source", self.source),
+            projected={name: tensors[f"f.{name}"] for name in self.projected},
         )
 
     def unfolded(self) -> Inputs:

@@ -13,7 +13,7 @@ from unbottle.head.distribution import Distribution
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
 from unbottle.head.tokens import Tokens
-from unbottle.ops import Words
+from unbottle.ops import DenseLogits, Words
 
 COPYING = ("E", "PE", "C", "PD")  # the partitions whose words are those of a text
 
@@ -71,7 +71,7 @@ class Knobs:
         return gate.score(x, words, nothing) + self.copy_bias
 
     def _bias(self, distribution: Distribution, x: Inputs, gate: nn.Module | None) -> Distribution:
-        first, *others = distribution.logits
+        first, *others = map(DenseLogits.of, distribution.logits)
         wrote = [marked(write.words, first.values) for write in first.written if write.name in COPYING]
         if wrote:
             once = torch.stack(wrote).any(0)
@@ -79,7 +79,7 @@ class Knobs:
         if isinstance(gate, CopyNet):
             write = next(write for write in first.written if write.name == gate.name)
             scores = torch.logaddexp(write.now, self.copied(x, write.words, gate))
-            first = replace(first.overwrite(gate.name, write.words, scores), written=first.written)
+            first = replace(first.overwrite(replace(write, scores=scores)), written=first.written)
         distribution = replace(distribution, logits=(first, *others))
         if distribution.copied is None:
             return distribution
@@ -92,7 +92,8 @@ class Knobs:
         self._refuse(x.source, allowed.shape[-1])
         allowed[..., list(self.always_allowed)] = True
         allowed |= ~allowed.any(-1, keepdim=True)
-        kept = tuple(replace(logits, values=logits.values.where(allowed, -torch.inf)) for logits in distribution.logits)
+        dense = map(DenseLogits.of, distribution.logits)
+        kept = tuple(replace(logits, values=logits.values.where(allowed, -torch.inf)) for logits in dense)
         if distribution.log_weights is None:
             return replace(distribution, logits=kept)
         pairs = zip(kept, distribution.logits, strict=True)

@@ -12,7 +12,7 @@ from unbottle.head.distribution import Copied, Distribution
 from unbottle.head.head import Head
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet, Local
-from unbottle.ops import DenseLogits
+from unbottle.ops import DenseLogits, Write
 
 
 def shares(head: Head, x: Inputs, distribution: Distribution) -> dict[str, Float[Tensor, "B T V"]]:
@@ -21,13 +21,13 @@ def shares(head: Head, x: Inputs, distribution: Distribution) -> dict[str, Float
     V, R1, C, ... are the words of the first softmax that this partition wrote last; V2, V3, ... the other softmaxes of
     MoS; COPY is what PG, PS and CopyNet copied (what CopyNet generated counts as V, although it shares a logit).
     """
-    first, *others = distribution.logits
+    first, *others = map(DenseLogits.of, distribution.logits)
     log_Z, copied = first.logsumexp()[..., None], distribution.copied
     if isinstance(head.gate, CopyNet):
         *before, write = first.written
         assert write.name == head.gate.name, "CopyNet combines with no other partition"
         copied = Copied(write.words, head.knobs.copied(x, write.words, head.gate) - log_Z)
-        first = replace(first.overwrite(write.name, write.words, write.now), written=tuple(before))
+        first = replace(first.overwrite(replace(write, scores=write.now)), written=tuple(before))
     log_weights = torch.zeros_like(log_Z) if distribution.log_weights is None else distribution.log_weights
     weight, *weights = log_weights.split(1, dim=-1)
     probability = (first.values - log_Z + weight).exp()
@@ -37,7 +37,8 @@ def shares(head: Head, x: Inputs, distribution: Distribution) -> dict[str, Float
         found[name] = (logits.values - logits.logsumexp()[..., None] + weight).exp()
     if copied is not None:
         nothing = DenseLogits(torch.full_like(first.values, -torch.inf))
-        found["COPY"] = nothing.overwrite("COPY", copied.words, copied.log_mass).values.exp()
+        copy = Write("COPY", copied.words, nothing.at(copied.words), copied.log_mass)
+        found["COPY"] = nothing.overwrite(copy).values.exp()
     return found
 
 

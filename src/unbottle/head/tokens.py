@@ -48,6 +48,12 @@ class Tokens:
         shared = self.visible.shape[1] == 1
         return self if shared else replace(self, visible=self.visible[:, rows])
 
+    def part(self, batch: slice, rows: slice, tokens: int) -> Tokens:
+        """The first tokens of some rows of the batch, as some positions see them."""
+        visible = self.visible[batch] if self.visible.shape[1] == 1 else self.visible[batch, rows]
+        keys = {name: key[batch, :tokens] for name, key in self.keys.items()}
+        return Tokens(self.ids[batch, :tokens], self.first[batch, :tokens], visible[..., :tokens], keys)
+
     def mean(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
         """Token scores -> word scores, the mean over the occurrences a position sees: f . mean(e) = mean(f . e)."""
         visible = self.visible.expand_as(scores)

@@ -11,15 +11,16 @@ from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOut
 from transformers.utils import can_return_tuple
 
 from unbottle.hf.cache import refuse_foreign
-from unbottle.hf.loss import mean_loss, shifted
+from unbottle.hf.loss import shifted
 from unbottle.hf.mixin import HeadMixin, two_dimensional
 from unbottle.hf.second_pass import SecondPass, refuse_second_pass
 from unbottle.hf.text import documents_of, packed, states
 
 
 class CausalHead(HeadMixin):
-    """`forward` of a causal model: the same inputs, and four more that only a head knows.
+    """`forward` of a causal model: the same inputs, and five more that only a head knows.
 
+    `skip_logits` computes the loss of the labels without ever having all logits; so does training, unless it is False.
     `context_mask` (batch, positions) tells padding where attention_mask has another shape; `context_ids` tells the
     words where inputs_embeds are given instead of ids; `output_distribution` returns the head's Distribution too,
     `output_partitions` the partition that wrote each logit (`partitions`, an index into `partition_names`).
@@ -41,6 +42,7 @@ class CausalHead(HeadMixin):
         output_hidden_states: bool | None = None,
         shift_labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        skip_logits: bool | None = None,
         output_distribution: bool = False,
         output_partitions: bool = False,
         context_mask: Tensor | None = None,
@@ -78,16 +80,21 @@ class CausalHead(HeadMixin):
         known = input_ids if context_ids is None else context_ids
         self.head.knobs.refuse_embeddings(known)
         here = states(layers, known, mask, documents, past=past)
-        distribution, logits = self._predict(here, past=past, logits_to_keep=logits_to_keep, second_pass=second_pass)
-
-        loss = None
         if labels is not None and shift_labels is None:
             shift_labels = shifted(labels)
-        if shift_labels is not None:
-            loss = mean_loss(distribution, shift_labels.to(logits.device), num_items_in_batch)
+        answer = self._answer(
+            here,
+            past=past,
+            labels=shift_labels,
+            num_items=num_items_in_batch,
+            logits_to_keep=logits_to_keep,
+            skip_logits=skip_logits,
+            keep_distribution=output_distribution or output_partitions,
+            second_pass=second_pass,
+        )
         result = {
-            "loss": loss,
-            "logits": logits,
+            "loss": answer.loss,
+            "logits": answer.logits,
             "past_key_values": None if use_cache is False else cache,
             "hidden_states": outputs.get("hidden_states") if asked else None,
             "attentions": outputs.get("attentions"),
@@ -98,9 +105,9 @@ class CausalHead(HeadMixin):
         else:
             predicted = self._with_router(result, outputs.router_logits, attention_mask, kwargs)
         if output_distribution:
-            predicted["distribution"] = distribution
+            predicted["distribution"] = answer.distribution
         if output_partitions:
-            self._add_partitions(predicted, distribution, logits_to_keep)
+            self._add_partitions(predicted, answer.distribution, logits_to_keep)
         return predicted
 
     def _without_cache(self, use_cache: bool | None, two_stages: bool) -> bool:

@@ -15,7 +15,7 @@ from unbottle.head.provenance import shares, token_masses, token_scores
 from unbottle.hf.explanation import Explanation, NextWord, Occurrence
 from unbottle.hf.mixin import HeadMixin
 from unbottle.hf.with_head import with_head
-from unbottle.ops import DenseLogits, Words
+from unbottle.ops import Logits, Words
 
 
 @torch.no_grad()
@@ -73,7 +73,7 @@ def spelled(tokenizer: Any, word: int) -> str:
     return str(tokenizer.decode([word], skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def _writers(logits: DenseLogits, word: int) -> tuple[str, ...]:
+def _writers(logits: Logits, word: int) -> tuple[str, ...]:
     """All who wrote the logit of a word at the last position, in order."""
 
     def wrote(words: Words) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -20,13 +19,7 @@ def scores_of(distribution: Distribution) -> Tensor:
     return distribution.logits[0].values if distribution.is_softmax else distribution.log_probs()
 
 
-def mean_loss(distribution: Distribution, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
-    """Mean of -log P(label); over `num_items` labels if given, as gradient accumulation needs it.
-
-    A two-stage method adds the loss of its first stage.
-    """
-    total = distribution.nll(labels).sum()
-    if distribution.first_stage is not None:
-        total = total + distribution.first_stage.nll(labels).sum()
+def divisor(labels: Tensor, num_items: Tensor | int | None) -> Tensor | int:
+    """What the sum of losses is divided by: the number of labels, or what gradient accumulation counted."""
     count = (labels != IGNORED).sum() if num_items is None else num_items
-    return total / (count.to(total.device) if isinstance(count, torch.Tensor) else count)
+    return count.to(labels.device) if isinstance(count, Tensor) else count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,10 +14,20 @@ from unbottle.head import Distribution, Embedding, Head, Past, Source, States
 from unbottle.hf.cache import add_state, find_state, longest
 from unbottle.hf.checkpoint import Checkpoint
 from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded
-from unbottle.hf.loss import scores_of
+from unbottle.hf.loss import divisor, scores_of
 from unbottle.hf.parity import UnsupportedArchitectureError
 from unbottle.hf.peft import release_output
 from unbottle.hf.quirks import Quirks
+from unbottle.ops import DenseLogits
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a head says: a loss if there were labels; logits and where they are from, unless they were skipped."""
+
+    loss: Tensor | None
+    logits: Tensor | None = None
+    distribution: Distribution | None = None
 
 
 class HeadMixin(Checkpoint):
@@ -60,32 +71,46 @@ class HeadMixin(Checkpoint):
         depth = self.head.config.block[0]
         return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
 
-    def _predict(
+    def _answer(
         self,
         states: States,
         *,
         past: Past | None,
+        labels: Tensor | None,
+        num_items: Tensor | int | None,
         logits_to_keep: int | Tensor,
+        skip_logits: bool | None,
+        keep_distribution: bool = False,
         source: Source | None = None,
         second_pass: Any = None,
-    ) -> tuple[Distribution, Tensor]:
-        """The distribution at the positions to keep, and what the model returns as its logits."""
+    ) -> Answer:
+        """The loss, and what the model returns as its logits at the positions to keep."""
         embedding = self._embedding()
         if not states.layers.is_meta:
             refuse_offloaded(self, embedding.weight)
         x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass)
+        labels = None if labels is None else labels.to(states.layers.device)
+        count = 0 if labels is None else divisor(labels, num_items)
+        if skip_logits is None:
+            skip_logits = self.training and self.head.path != "dense" and not keep_distribution
+        if labels is not None and skip_logits:
+            return Answer(loss=self.head.loss(x, labels, count)[0])
         if isinstance(logits_to_keep, int):
             x = x.rows(slice(-logits_to_keep, None))
         elif logits_to_keep.ndim < 2:
             x = x.rows(logits_to_keep)
-        distribution = self.head.distribution(x)
+        in_place = labels is None and not keep_distribution and not torch.is_grad_enabled()
+        distribution = self.head.predict(x) if in_place else self.head.distribution(x)
+        loss = None if labels is None else self.head.objective.losses(distribution, labels).sum() / count
         scores = scores_of(distribution).to(states.layers.dtype)
-        return distribution, _of_each_row(scores, logits_to_keep)
+        return Answer(loss, _of_each_row(scores, logits_to_keep), distribution)
 
     @staticmethod
-    def _add_partitions(output: Any, distribution: Distribution, logits_to_keep: int | Tensor) -> None:
+    def _add_partitions(output: Any, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
         """output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names."""
-        writer, names = distribution.logits[0].writers()
+        if distribution is None:
+            raise ValueError("output_partitions=True with skip_logits=True: partitions are told for every logit.")
+        writer, names = DenseLogits.of(distribution.logits[0]).writers()
         output["partitions"], output["partition_names"] = _of_each_row(writer, logits_to_keep), names
 
     # -- the cache

@@ -12,7 +12,6 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from unbottle.head import Source
 from unbottle.hf.cache import refuse_foreign
-from unbottle.hf.loss import mean_loss
 from unbottle.hf.mixin import HeadMixin, two_dimensional
 from unbottle.hf.second_pass import refuse_second_pass
 from unbottle.hf.text import states
@@ -38,8 +37,9 @@ def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) 
 
 
 class Seq2SeqHead(HeadMixin):
-    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and two more that only a head knows.
+    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and three more that only a head knows.
 
+    `skip_logits` computes the loss of the labels without ever having all logits; so does training, unless it is False.
     `context_mask` is that of the decoder; `output_partitions` returns the partition that wrote each logit too
     (`partitions`, an index into `partition_names`).
     """
@@ -63,6 +63,7 @@ class Seq2SeqHead(HeadMixin):
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        skip_logits: bool | None = None,
         output_partitions: bool = False,
         context_mask: Tensor | None = None,
         **kwargs: Any,
@@ -106,13 +107,19 @@ class Seq2SeqHead(HeadMixin):
         layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
         start = self.config.pad_token_id
         here = states(layers, decoder_input_ids, mask, None, past=past, unreadable_start=start)
-        distribution, logits = self._predict(here, past=past, logits_to_keep=logits_to_keep, source=source)
-        loss = None
-        if labels is not None:
-            loss = mean_loss(distribution, labels.to(logits.device), num_items_in_batch)
+        answer = self._answer(
+            here,
+            past=past,
+            labels=labels,
+            num_items=num_items_in_batch,
+            logits_to_keep=logits_to_keep,
+            skip_logits=skip_logits,
+            keep_distribution=output_partitions,
+            source=source,
+        )
         result = {
-            "loss": loss,
-            "logits": logits,
+            "loss": answer.loss,
+            "logits": answer.logits,
             "past_key_values": cache,
             "decoder_hidden_states": outputs.get("hidden_states") if asked else None,
             "decoder_attentions": outputs.get("attentions"),
@@ -123,7 +130,7 @@ class Seq2SeqHead(HeadMixin):
         }
         predicted = Seq2SeqLMOutput(**result)
         if output_partitions:
-            self._add_partitions(predicted, distribution, logits_to_keep)
+            self._add_partitions(predicted, answer.distribution, logits_to_keep)
         return predicted
 
     def _num_decoder_layers(self) -> int:

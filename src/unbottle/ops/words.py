@@ -20,3 +20,7 @@ class Words:
     def expanded(self, positions: int) -> Int[Tensor, "B T S"]:
         """The ids, written out for every position."""
         return self.ids.expand(-1, positions, -1)
+
+    def target(self, spare: int) -> Int[Tensor, "B #T S"]:
+        """Columns to write to: the word where it is present, else a spare column that nobody reads."""
+        return self.ids.where(self.present, spare)

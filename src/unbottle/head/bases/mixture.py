@@ -4,7 +4,7 @@ from torch import nn
 
 from unbottle.head.distribution import Distribution
 from unbottle.head.inputs import Inputs
-from unbottle.ops import DenseLogits, widen
+from unbottle.ops import Logits, widen
 
 
 class Mixture(nn.Linear):
@@ -13,5 +13,5 @@ class Mixture(nn.Linear):
     The softmaxes start identical; the random prior is what tells them apart.
     """
 
-    def distribution(self, x: Inputs, logits: tuple[DenseLogits, ...]) -> Distribution:
+    def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         return Distribution(logits, log_weights=widen(self(x.q)).log_softmax(-1))

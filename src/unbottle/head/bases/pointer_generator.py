@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from unbottle.head.distribution import Copied, Distribution
 from unbottle.head.inputs import Inputs
 from unbottle.head.pointer import Pointer
-from unbottle.ops import DenseLogits, widen
+from unbottle.ops import Logits, additive, widen
 
 
 class PointerGenerator(nn.Module):
@@ -36,7 +36,7 @@ class PointerGenerator(nn.Module):
         nn.init.zeros_(self.q)
         nn.init.constant_(self.b_ptr, 7.0)
 
-    def distribution(self, x: Inputs, logits: tuple[DenseLogits, ...]) -> Distribution:
+    def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         text = self.pointer.text(x)
         anything = text.visible.any(-1, keepdim=True)
         gate = widen(x.h @ self.q)[..., None] + self.b_ptr
@@ -46,5 +46,4 @@ class PointerGenerator(nn.Module):
         return Distribution(logits, log_generate, Copied(text.words, log_mass))
 
     def _scores(self, x: Inputs) -> Tensor:
-        query = x.f(self.pointer.query)[:, :, None]
-        return widen(torch.tanh(query + self.pointer.states(x)[:, None] + self.b) @ self.v.to(query.dtype))
+        return widen(additive(x.f(self.pointer.query), self.pointer.states(x), self.b, self.v))

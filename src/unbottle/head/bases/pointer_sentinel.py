@@ -6,7 +6,7 @@ from torch import nn
 from unbottle.head.distribution import Copied, Distribution
 from unbottle.head.inputs import Inputs
 from unbottle.head.pointer import Pointer
-from unbottle.ops import DenseLogits, widen
+from unbottle.ops import Logits, widen
 
 
 class PointerSentinel(nn.Module):
@@ -29,7 +29,7 @@ class PointerSentinel(nn.Module):
         nn.init.zeros_(self.q)
         nn.init.constant_(self.b, -14.0)
 
-    def distribution(self, x: Inputs, logits: tuple[DenseLogits, ...]) -> Distribution:
+    def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         text = self.pointer.text(x)
         sentinel = widen(x.h @ self.q)[..., None]
         copied = self.pointer.dot(x, self.pointer.states(x).tanh()) + self.b

@@ -1,0 +1,120 @@
+"""InPlaceLogits: one buffer that holds logits, then log-probabilities, then their gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unbottle.ops.logits import Write, highest
+from unbottle.ops.tape import Tape
+from unbottle.ops.words import Words
+
+SAMPLE = 64  # columns that are looked at to learn what normalisation subtracted
+
+
+class InPlaceLogits:
+    """Logits as partitions see them, each step written over the last.
+
+    Nothing of the size of the vocabulary is kept for a backward pass: what is read becomes a leaf of the tape, what
+    happened is remembered in `_events`, and `gradient` undoes it in the same memory, newest first. The gradient of
+    log Z is the softmax, so the buffer is its own gradient up to one factor per position.
+    """
+
+    def __init__(self, buffer: Float[Tensor, "P C"], size: int, positions: int, tape: Tape) -> None:
+        assert buffer.shape[1] > size, "one column more: the target of all that is not present"
+        self._grid = buffer.view(-1, positions, buffer.shape[1])
+        self._size, self._tape = size, tape
+        self._log_Z: Tensor | None = None
+        self._events: list[Callable[[Tensor, Tensor], None]] = []
+        self.written: list[Write] = []
+
+    @property
+    def values(self) -> Float[Tensor, "B T V"]:
+        assert self._log_Z is None, "what is normalised holds log-probabilities, no logits"
+        return self._values
+
+    @property
+    def _values(self) -> Float[Tensor, "B T V"]:
+        return self._grid[..., : self._size]
+
+    @torch.no_grad()
+    def at(self, words: Words) -> Float[Tensor, "B T S"]:
+        ids = words.expanded(self._grid.shape[1])
+        found = self._grid.gather(-1, ids)
+        leaf = self._tape.leaf(found if self._log_Z is None else found + self._log_Z[..., None])
+        target = words.target(self._size).expand_as(ids)
+
+        def undo(scale: Tensor, inverse: Tensor) -> None:
+            if (gradient := self._tape.gradient(leaf)) is not None:
+                self._grid.scatter_add_(-1, target, gradient * inverse)
+
+        self._events.append(undo)
+        return leaf
+
+    def top(self, k: int) -> Words:
+        return highest(self._values, k)
+
+    @torch.no_grad()
+    def overwrite(self, write: Write) -> InPlaceLogits:
+        assert self._log_Z is None, "what is normalised is finished"
+        target = write.words.target(self._size).expand_as(write.scores)
+        self._grid.scatter_(-1, target, write.scores.detach().to(self._grid.dtype))
+        self.written.append(write)
+
+        def undo(scale: Tensor, inverse: Tensor) -> None:
+            gradient = self._grid.gather(-1, target) * scale
+            gradient = gradient.where(write.words.present, 0).to(write.scores.dtype)
+            self._grid.scatter_(-1, target, 0)
+            self._tape.pull(write.scores, gradient)
+
+        self._events.append(undo)
+        return self
+
+    @torch.no_grad()
+    def mean(self) -> Float[Tensor, "B T"]:
+        found = self._values.mean(-1)
+        leaf = self._tape.leaf(found if self._log_Z is None else found + self._log_Z)
+
+        def undo(scale: Tensor, inverse: Tensor) -> None:
+            if (gradient := self._tape.gradient(leaf)) is not None:
+                self._values.add_(gradient[..., None] * inverse / self._size)
+
+        self._events.append(undo)
+        return leaf
+
+    @torch.no_grad()
+    def logsumexp(self) -> Float[Tensor, "B T"]:
+        """log Z. From now on the buffer holds log-probabilities: one pass over it, no second buffer."""
+        if self._log_Z is None:
+            self._grid[..., self._size :] = -torch.inf
+            some = self._values[..., :: max(1, self._size // SAMPLE)]
+            before = some.amax(-1)
+            if not before.isfinite().all():
+                some = self._values
+                before = some.amax(-1)
+            torch.log_softmax(self._grid, -1, out=self._grid)
+            self._log_Z = self._tape.leaf(before - some.amax(-1))  # the same column, before and after
+        return self._log_Z
+
+    def log_softmax(self) -> Float[Tensor, "B T V"]:
+        self.logsumexp()
+        return self._values
+
+    @torch.no_grad()
+    def gradient(self) -> tuple[Float[Tensor, "P V"], Float[Tensor, "P 1"]]:
+        """Gradient of what the vocabulary product gave, and the factor of each position that it lacks.
+
+        To be called when the gradients of everything read are on the tape. A position without any gradient of log Z
+        has no loss.
+        """
+        assert self._log_Z is not None
+        found = self._tape.gradient(self._log_Z)
+        scale = torch.zeros_like(self._log_Z)[..., None] if found is None else found[..., None]
+        inverse = (1 / scale).where(scale != 0, 0)
+        self._grid.exp_()
+        while self._events:
+            self._events.pop()(scale, inverse)
+        return self._values.flatten(0, 1), scale.flatten(0, 1)

@@ -1,0 +1,183 @@
+"""The fast path: the same losses, gradients and log-probabilities as the oracle, whatever the parts it works in."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from cases import Case, every_method, random_shape
+from contract import TOLERANCE, expected, gradients
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import methods, shapes
+
+from unbottle.head import Objective
+from unbottle.ops import Workspace
+from unbottle.spec import Method
+
+METHODS = [(name, kind) for name, kind in every_method() if Method.parse(name).wbwr is None]
+ONE_PART, SMALL_PARTS, ONE_POSITION = 2**24, 40, 1
+
+
+@pytest.fixture(params=[ONE_PART, SMALL_PARTS, ONE_POSITION])
+def parts(request, monkeypatch) -> None:
+    monkeypatch.setattr("unbottle.head.fused.BUFFER", request.param)
+
+
+def labels_of(case: Case) -> torch.Tensor:
+    labels = torch.tensor(case.shape.ids).roll(-1, 1)
+    if labels.numel():
+        labels[0, 0] = -100
+    return labels
+
+
+def inputs(case: Case):
+    return case.head.inputs(case.states(), case.embedding, source=case.source)
+
+
+def losses_by_hand(case: Case, objective: Objective) -> torch.Tensor:
+    """From the oracle's log-probabilities; only z_loss asks the dense path, for its log Z."""
+    labels, log_probs = labels_of(case), expected(case)
+    s = objective.label_smoothing
+    chosen = log_probs.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
+    losses = -(1 - s) * chosen - s * log_probs.mean(-1)
+    if objective.z_loss:
+        (distribution,) = case.whole()
+        losses = losses + objective.z_loss * torch.stack([z.logsumexp() ** 2 for z in distribution.logits]).mean(0)
+    return losses.where(labels != -100, 0)
+
+
+def agree(case: Case, objective: Objective = Objective()) -> None:  # noqa: B008
+    case.head.objective, case.head.path = objective, "fused"
+    want = losses_by_hand(case, objective)
+    want_gradients = gradients(case, want.sum() / 7, None)
+    loss, losses = case.head.loss(inputs(case), labels_of(case), 7)
+    torch.testing.assert_close(losses, want, atol=TOLERANCE, rtol=TOLERANCE)
+    torch.testing.assert_close(loss, want.sum() / 7, atol=TOLERANCE, rtol=TOLERANCE)
+    got = gradients(case, loss, None)
+    for name, gradient in want_gradients.items():
+        torch.testing.assert_close(
+            got[name], gradient, atol=TOLERANCE, rtol=TOLERANCE, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("quirks", [False, True])
+@pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
+def test_losses_and_gradients_equal_the_oracle(method: str, encoder_decoder: bool, quirks: bool) -> None:
+    agree(Case(method, encoder_decoder, random_shape(5, batch=3), seed=6, quirks=quirks))
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("objective", [Objective(label_smoothing=0.2), Objective(z_loss=0.1, label_smoothing=0.1)])
+@pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
+def test_other_objectives(method: str, encoder_decoder: bool, objective: Objective) -> None:
+    agree(Case(method, encoder_decoder, random_shape(5), seed=6, quirks=True), objective)
+
+
+@settings(max_examples=100)
+@given(shape=shapes(), method=methods(), seed=st.integers(0, 99), data=st.data())
+def test_any_method_and_shape(shape, method, seed, data) -> None:
+    if Method.parse(method[0]).wbwr is None:
+        convention = data.draw(st.sampled_from(["paper", "release"]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("unbottle.head.fused.BUFFER", data.draw(st.sampled_from([ONE_PART, SMALL_PARTS])))
+            agree(Case(*method, shape, seed=seed, convention=convention))
+
+
+@settings(max_examples=50)
+@given(shape=shapes(), method=st.sampled_from([m for m in METHODS if "r:" in m[0]]), seed=st.integers(0, 99))
+def test_ties_go_to_the_lower_id(shape, method, seed) -> None:
+    agree(Case(*method, shape, seed=seed, exact=True))
+
+
+@pytest.mark.parametrize("quirks", [False, True])
+@pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
+def test_predictions_equal_the_oracle(method: str, encoder_decoder: bool, quirks: bool) -> None:
+    case = Case(method, encoder_decoder, random_shape(5), seed=6, quirks=quirks)
+    (dense,) = case.whole()
+    distribution = case.head.predict(inputs(case))
+    if dense.is_softmax:
+        torch.testing.assert_close(distribution.logits[0].values, dense.logits[0].values)
+    torch.testing.assert_close(distribution.log_probs(), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("frozen", ["weight", "layers", "head", "weight and head"])
+@pytest.mark.parametrize("method", ["softmax+cpr:3,6+mi", "pg+mi", "mos"])
+def test_what_is_frozen_gets_no_gradient_and_the_rest_gets_the_same(method: str, frozen: str) -> None:
+    case = Case(method, False, random_shape(5), seed=6)
+    want = gradients(case, losses_by_hand(case, Objective()).sum(), None)
+    still = {name: leaf for name, leaf in case.leaves.items() if name not in frozen}
+    if "head" in frozen:
+        still = {name: leaf for name, leaf in still.items() if name in ("weight", "layers")}
+    for name, leaf in case.leaves.items():
+        leaf.requires_grad_(name in still)
+    loss, _ = case.head.loss(inputs(case), labels_of(case), 1)
+    found = torch.autograd.grad(loss, list(still.values()), allow_unused=True)
+    for (name, leaf), gradient in zip(still.items(), found, strict=True):
+        got = torch.zeros_like(leaf) if gradient is None else gradient
+        torch.testing.assert_close(got, want[name], atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_nothing_to_train_is_a_loss_without_a_gradient() -> None:
+    case = Case("softmax+c", False, random_shape(5))
+    with torch.no_grad():
+        loss, _ = case.head.loss(inputs(case), labels_of(case), 1)
+    assert not loss.requires_grad
+    torch.testing.assert_close(loss, losses_by_hand(case, Objective()).sum())
+
+
+def test_the_gradient_is_scaled_by_what_comes_from_above() -> None:
+    case = Case("softmax+cpr:3,6+mi", False, random_shape(5))
+    once = gradients(case, case.head.loss(inputs(case), labels_of(case), 1)[0], None)
+    scaled = gradients(case, case.head.loss(inputs(case), labels_of(case), 1)[0] * 3, None)
+    for name, gradient in once.items():
+        torch.testing.assert_close(scaled[name], gradient * 3)
+
+
+def test_a_second_backward_pass_is_refused() -> None:
+    case = Case("softmax+c", False, random_shape(5))
+    loss, _ = case.head.loss(inputs(case), labels_of(case), 1)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"twice, set head\.path = 'dense'"):
+        loss.backward()
+
+
+def test_what_needs_the_dense_path_gets_it_or_is_refused() -> None:
+    case = Case("softmax+c", False, random_shape(5))
+    x, labels = inputs(case), labels_of(case)
+    want, _ = case.head.loss(x, labels, 1)
+    case.head.strict = True
+    assert not case.head.fuses(x)
+    torch.testing.assert_close(case.head.loss(x, labels, 1)[0], want)
+    case.head.path = "fused"
+    with pytest.raises(ValueError, match=r"head\.path is 'fused', and strict needs the dense path"):
+        case.head.loss(x, labels, 1)
+
+
+def test_labels_are_checked() -> None:
+    case = Case("softmax+c", False, random_shape(5))
+    x, labels = inputs(case), labels_of(case)
+    with pytest.raises(ValueError, match=r"labels have shape \(2, 4\), the positions \(2, 5\)"):
+        case.head.loss(x, labels[:, 1:], 1)
+    labels[1, 2] = 13
+    with pytest.raises(ValueError, match="label 13: allowed are 0 to 12"):
+        case.head.loss(x, labels, 1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("label_smoothing", 1.0), ("label_smoothing", -0.1), ("z_loss", -1.0)])
+def test_wrong_objectives_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} {value}: expected"):
+        Objective(**{name: value})
+
+
+def test_the_workspace_lends_the_same_memory_again_and_is_never_copied() -> None:
+    workspace, cpu = Workspace(), torch.device("cpu")
+    with workspace.lender(cpu) as lend:
+        first, second = lend(4, 5, torch.float32), lend(4, 5, torch.float32)
+        assert first.data_ptr() != second.data_ptr()
+    lent = {first.data_ptr(), second.data_ptr()}
+    with workspace.lender(cpu) as lend:
+        assert lend(2, 3, torch.float32).data_ptr() in lent
+        assert lend(2, 3, torch.float64).dtype == torch.float64
+    assert copy.deepcopy(workspace)._free == pickle.loads(pickle.dumps(workspace))._free == {}

@@ -1,0 +1,52 @@
+"""Sparse products and additive attention equal what is written out."""
+
+import sys
+
+import pytest
+import torch
+
+from unbottle.ops import WeightGradient, additive, dots
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def draw(*size: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(size, generator=GENERATOR, dtype=torch.float64).to(dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("block", [1, 2**22])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 1, 4), (1, 1, 1), (2, 3, 0)])
+def test_dots(shape: tuple[int, ...], dtype: torch.dtype, block: int, monkeypatch) -> None:
+    """Words in any order, some of them twice: shared by the positions (#T = 1) or each position's own."""
+    monkeypatch.setattr(sys.modules["unbottle.ops.dots"], "BLOCK", block)
+    batch, _, count = shape
+    f, weight = draw(batch, 3, 5, dtype=dtype), draw(7, 5, dtype=dtype)
+    ids = torch.randint(0, 7, shape, generator=GENERATOR)
+    want = (weight[ids] * f[:, :, None]).sum(-1)
+    upstream = torch.randn(batch, 3, count, generator=GENERATOR, dtype=torch.float64).to(dtype)
+    close = {"atol": 0.1, "rtol": 0.05} if dtype == torch.bfloat16 else {}
+    for place in (None, WeightGradient(weight)):
+        got = dots(f, weight, ids, place)
+        torch.testing.assert_close(got, want, **close)
+        wanted = torch.autograd.grad(want, (f, weight), upstream, retain_graph=True)
+        to_f, to_weight = torch.autograd.grad(got, (f, weight), upstream, allow_unused=True)
+        torch.testing.assert_close(torch.zeros_like(f) if to_f is None else to_f, wanted[0], **close)
+        found = to_weight if place is None else place.total().to(dtype)
+        torch.testing.assert_close(torch.zeros_like(weight) if found is None else found, wanted[1], **close)
+
+
+@pytest.mark.parametrize("block", [1, 50, 2**20])
+@pytest.mark.parametrize("tokens", [4, 0])
+def test_additive(tokens: int, block: int, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules["unbottle.ops.additive"], "BLOCK", block)
+    query, key, b, v = draw(2, 3, 5), draw(2, tokens, 5), draw(5), draw(5)
+    want = torch.tanh(query[:, :, None] + key[:, None] + b) @ v
+    got = additive(query, key, b, v)
+    torch.testing.assert_close(got, want)
+    upstream = torch.randn(want.shape, generator=GENERATOR, dtype=torch.float64)
+    leaves = (query, key, b, v)
+    for mine, his in zip(
+        torch.autograd.grad(got, leaves, upstream), torch.autograd.grad(want, leaves, upstream), strict=True
+    ):
+        torch.testing.assert_close(mine, his)
