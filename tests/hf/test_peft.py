@@ -92,6 +92,19 @@ def test_head_means_the_head_and_not_lm_head(name, method):
     assert not model.get_output_embeddings().weight.requires_grad
 
 
+@METHODS
+def test_a_second_adapter_leaves_lm_head_alone_too(name, method):
+    model = wrapped(name, method)
+    before = model(**inputs(model)).logits
+    model.add_adapter("second", lora(name))
+    base = model.get_base_model()
+    assert type(base.get_output_embeddings()) is torch.nn.Linear
+    assert {"default", "second"} <= {*base.head.modules_to_save}
+    assert torch.equal(model(**inputs(model)).logits, before)
+    model.set_adapter("second")
+    assert not torch.equal(model(**inputs(model)).logits, before)
+
+
 def test_lm_head_is_trained_too_if_it_is_named():
     both = lora("llama", modules_to_save=["head", "lm_head"])
     model = peft.get_peft_model(attach(tiny("llama-untied"), "softmax+c"), both)

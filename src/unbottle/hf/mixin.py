@@ -16,7 +16,7 @@ from unbottle.hf.checkpoint import Checkpoint
 from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded
 from unbottle.hf.loss import divisor, scores_of
 from unbottle.hf.parity import UnsupportedArchitectureError
-from unbottle.hf.peft import release_output
+from unbottle.hf.peft import WRAPPER, release_output
 from unbottle.hf.quirks import Quirks
 from unbottle.ops import DenseLogits
 
@@ -182,8 +182,8 @@ class HeadMixin(Checkpoint):
     def __setattr__(self, name: str, value: Any) -> None:
         """Libraries replace `forward` on the instance: only by what still reaches the head."""
         super().__setattr__(name, guarded_forward(self, value) if name == "forward" else value)
-        if name == "peft_config":
-            release_output(self, value)
+        if name == "peft_config" or type(value).__name__ == WRAPPER:  # a second adapter changes peft_config in place
+            release_output(self, self.__dict__.get("peft_config"))
 
     # -- the library's hooks
 
