@@ -50,6 +50,32 @@ def test_a_past_that_was_not_reordered_is_wrong() -> None:
     assert not torch.allclose(got, want)
 
 
+@torch.no_grad()
+def test_a_past_is_not_copied_for_every_new_position() -> None:
+    """Its memory doubles when it is full; in between, positions are written where there is room."""
+    past, places = Past(), set()
+    for position in range(40):
+        past.push(ids=torch.full((2, 1), position))
+        places.add(past.tensors["ids"].data_ptr())
+    assert past.tensors["ids"].tolist() == [[*range(40)]] * 2
+    assert len(places) <= 6
+    past.crop(3)
+    past.push(ids=torch.full((2, 1), 99))
+    assert past.tensors["ids"].tolist() == [[0, 1, 2, 99]] * 2
+
+
+@torch.no_grad()
+def test_the_encoder_input_is_projected_once() -> None:
+    case, past, calls = Case("softmax+cepr:2,7+mi:2x3", True, random_shape(11)), Past(), []
+    case.head.L["LE"].register_forward_hook(lambda *_: calls.append(1))
+    for t in range(3):
+        case.head(case.states(slice(t, t + 1)), case.embedding, source=case.source, past=past)
+    assert len(calls) == 1
+    past.crop(0)
+    case.head(case.states(slice(0, 1)), case.embedding, source=case.source, past=past)
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize("length", [-1, 4])
 def test_crop_refuses_what_is_not_there(length: int) -> None:
     case = Case("softmax+c", False, random_shape(11))

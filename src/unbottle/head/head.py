@@ -221,7 +221,7 @@ class Head(nn.Module):
             h=h,
             positions=positions,
             context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], visible, keys),
-            source=self._source(source),
+            source=self._source(source, past),
             embedding=embedding,
             L=self.L,
             L_h=self.L_h,
@@ -267,13 +267,18 @@ class Head(nn.Module):
         here = seen["documents"][:, positions]
         return (columns <= last) & seen["readable"][:, None] & (seen["documents"][:, None] == here[..., None])
 
-    def _source(self, source: Source | None) -> Tokens | None:
+    def _source(self, source: Source | None, past: Past) -> Tokens | None:
+        """The encoder input as a text. Made once: a past remembers it."""
         if not self.reads_source:
             return None
         assert source is not None
-        mask = torch.ones_like(source.ids, dtype=torch.bool) if source.mask is None else source.mask
-        keys = {name: self.L[name](source.states) for name in self.source_keys}
-        return Tokens.of(source.ids, mask, torch.zeros_like(source.ids), mask[:, None], keys)
+        if not past.source:
+            mask = torch.ones_like(source.ids, dtype=torch.bool) if source.mask is None else source.mask
+            keys = {name: self.L[name](source.states) for name in self.source_keys}
+            text = Tokens.of(source.ids, mask, torch.zeros_like(source.ids), mask[:, None], keys)
+            past.source = {"ids": text.ids, "first": text.first, "visible": text.visible, **keys}
+        ids, first, visible = (past.source[name] for name in ("ids", "first", "visible"))
+        return Tokens(ids, first, visible, {name: past.source[name] for name in self.source_keys})
 
 
 def _needs(users: list[Partition | Pointer]) -> dict[str, Needs]:

@@ -38,4 +38,5 @@ def blocks(
     inside, earlier = earlier >= 0, earlier.clamp(min=0)
     same = documents[:, earlier] == documents[:, positions, None]
     real = inside & mask[:, earlier] & same
-    return layers[:, earlier].where(real[..., None, None], 0).transpose(2, 3)
+    layer = torch.arange(layers.shape[2], device=layers.device)[:, None]
+    return layers[:, earlier[:, None], layer].where(real[:, :, None, :, None], 0)

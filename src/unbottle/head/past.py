@@ -14,10 +14,13 @@ class Past:
 
     Training starts from no past, decoding from what earlier calls left; nothing else differs. Ids, masks and documents
     are kept for the words of the context, `layers` for the window of Mi, and each partition's keys under their name.
+    `source` is what was made of the encoder input, which no later position changes.
     """
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
+        self.source: dict[str, Tensor] = {}
+        self._room: dict[str, Tensor] = {}  # the memory behind `tensors`, with space for more positions
 
     def __len__(self) -> int:
         return self.tensors["ids"].shape[1] if self.tensors else 0
@@ -34,8 +37,24 @@ class Past:
         """Remember these positions too; returns everything remembered under the same names."""
         for name, tensor in new.items():
             before = self.tensors.get(name)
-            self.tensors[name] = tensor if before is None else torch.cat([before, tensor], dim=1)
+            if before is None:
+                self.tensors[name] = tensor
+            elif torch.is_grad_enabled() or torch.compiler.is_compiling():
+                self.tensors[name] = torch.cat([before, tensor], dim=1)
+            else:
+                self.tensors[name] = self._append(name, before, tensor)
         return {name: self.tensors[name] for name in new}
+
+    def _append(self, name: str, before: Tensor, tensor: Tensor) -> Tensor:
+        """As `cat`, but what was there is only copied when the room is used up: it doubles then."""
+        length = before.shape[1] + tensor.shape[1]
+        room = self._room.get(name)
+        if room is None or room.data_ptr() != before.data_ptr() or room.shape[1] < length:
+            room = before.new_empty((len(before), 2 * length, *before.shape[2:]))
+            room[:, : before.shape[1]] = before
+            self._room[name] = room
+        room[:, before.shape[1] : length] = tensor
+        return room[:, :length]
 
     def latest(self, name: str) -> Tensor:
         """What is remembered of the last position, B x 1 x ..."""
@@ -57,7 +76,10 @@ class Past:
         """Forget all but the first `length` positions."""
         if not 0 <= length <= len(self):
             raise ValueError(f"crop to {length} positions: this past has {len(self)}; give 0 to {len(self)}.")
-        self._each(lambda tensor: tensor[:, :length])
+        self.tensors = {name: tensor[:, :length] for name, tensor in self.tensors.items()}
+        if not length:
+            self.source = {}
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> None:
         self.tensors = {name: change(tensor) for name, tensor in self.tensors.items()}
+        self.source = {name: change(tensor) for name, tensor in self.source.items()}

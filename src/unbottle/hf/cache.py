@@ -45,6 +45,8 @@ class StaticPast(Past):
         for tensor in self.tensors.values():
             tensor[:, length:] = 0
         self.length.fill_(length)
+        if not length:
+            self.source = {}
 
 
 class HeadState(CacheLayerMixin):
