@@ -3,14 +3,14 @@
 import contextlib
 import os
 
+import torch
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 unchecked = os.environ.get("UNBOTTLE_UNCHECKED") == "1"
 with contextlib.nullcontext() if unchecked else install_import_hook("unbottle", "beartype.beartype"):
     import unbottle  # noqa: F401
 
-import torch
-from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)  # the tests run in parallel processes
 settings.register_profile(

@@ -19,7 +19,7 @@ from unbottle.head.embedding import Embedding
 from unbottle.head.fused import FusedLoss
 from unbottle.head.inputs import Inputs, SecondPass
 from unbottle.head.knobs import COPYING, Knobs
-from unbottle.head.multi_input import MultiInput, blocks
+from unbottle.head.multi_input import MultiInput, Windows
 from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.head.partitions import CopyNet, WordByWord
@@ -211,9 +211,13 @@ class Head(nn.Module):
             readable=mask if states.readable is None else states.readable,
             documents=documents,
         )
-        block = self._block(states.layers, seen, past, positions)
         h = states.layers[:, :, 0]
-        q = h if self.L_h is None or block is None else self.L_h.q(h, block)
+        q, before = h, None
+        if self.L_h is not None:
+            history = past.push(layers=states.layers)["layers"]
+            windows = Windows.of(history, seen["mask"], seen["documents"], positions, self.L_h.window)
+            q = self.L_h.q(h, windows.products(self.L_h))
+            before = windows.products(self.L_h, later=1) if self.config.method.wbwr else None
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
         visible = self._visible(seen, positions) & mask[..., None]
         return Inputs(
@@ -225,7 +229,7 @@ class Head(nn.Module):
             embedding=embedding,
             L=self.L,
             L_h=self.L_h,
-            block=block,
+            before=before,
             second_pass=second_pass,
         )
 
@@ -253,12 +257,6 @@ class Head(nn.Module):
         if self.gate is None or isinstance(self.gate, CopyNet):
             return Distribution(logits)
         return self.gate.distribution(x, logits)
-
-    def _block(self, layers: Tensor, seen: dict[str, Tensor], past: Past, positions: Tensor) -> Tensor | None:
-        if self.L_h is None:
-            return None
-        history = past.push(layers=layers)["layers"]
-        return blocks(history, seen["mask"], seen["documents"], positions, self.config.block[1])
 
     def _visible(self, seen: dict[str, Tensor], positions: Tensor) -> Tensor:
         """Which tokens each position reads: up to itself (the authors' code: before itself), of its document."""

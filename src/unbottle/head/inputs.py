@@ -30,7 +30,7 @@ class Inputs:
     embedding: Embedding
     L: nn.ModuleDict
     L_h: MultiInput | None = None
-    block: Float[Tensor, "B T L W D"] | None = None
+    before: Float[Tensor, "B T D"] | None = None  # wbwR: what a position and those before it give to Mi of the next
     second_pass: SecondPass | None = None
     projected: Mapping[str, Tensor] = field(default_factory=dict)  # f that are computed already
 
@@ -47,7 +47,7 @@ class Inputs:
             h=self.h[:, rows],
             positions=self.positions[rows],
             context=self.context.rows(rows),
-            block=None if self.block is None else self.block[:, rows],
+            before=None if self.before is None else self.before[:, rows],
             projected={name: f[:, rows] for name, f in self.projected.items()},
         )
 
@@ -61,7 +61,7 @@ class Inputs:
             positions=self.positions[rows],
             context=self.context.part(batch, rows, last),
             source=None if self.source is None else self.source.part(batch, rows, self.source.ids.shape[1]),
-            block=None if self.block is None else self.block[batch, rows],
+            before=None if self.before is None else self.before[batch, rows],
             projected={name: f[batch, rows] for name, f in self.projected.items()},
         )
 

@@ -2,41 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class MultiInput(nn.Linear):
+class MultiInput(nn.Module):
     """L^h: q_t = h_t^M ++ GELU(L^h(h_t^M ++ h_{t-1}^M ++ ... ++ h_{t-W+1}^{M-L+1}))       eq:multi-hidden
 
     Layer offset outer (the last layer first), position offset inner. Positions before the start, of another document
-    and padding are zeros. GELU in its tanh form, as in GPT-2.
+    and padding are zeros. GELU in its tanh form, as in GPT-2. A linear layer of a concatenation is a sum of linear
+    layers, L^h(++_{m,i} h_{t-i}^{M-m}) = b + sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, so the block is never written out.
     """
 
     def __init__(self, size: int, layers: int, window: int) -> None:
-        super().__init__(layers * window * size, size)
+        super().__init__()
+        self.layers, self.window = layers, window
+        self.weight = nn.Parameter(torch.empty(size, layers * window * size))
+        self.bias = nn.Parameter(torch.empty(size))
+        self.reset_parameters()
 
-    def forward(self, input: Float[Tensor, "*P L W D"]) -> Float[Tensor, "*P D"]:
-        return F.gelu(super().forward(input.flatten(-3)), approximate="tanh")
+    def reset_parameters(self) -> None:
+        bound = self.weight.shape[1] ** -0.5  # as any linear layer starts
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
 
-    def q(self, h: Float[Tensor, "*P D"], block: Float[Tensor, "*P L W D"]) -> Float[Tensor, "*P Q"]:
-        """The last hidden state, widened by its block."""
-        return torch.cat([h, self(block)], dim=-1)
+    def q(self, h: Float[Tensor, "*P D"], products: Float[Tensor, "*P D"]) -> Float[Tensor, "*P Q"]:
+        """The last hidden state, widened by its block, of which the sum of products is known."""
+        return torch.cat([h, F.gelu(products + self.bias, approximate="tanh")], dim=-1)
+
+    def products(self, layers: Float[Tensor, "*P L D"], offset: int) -> Float[Tensor, "*P D"]:
+        """sum_m L^h_{m,offset} h^{M-m}: what the states of one position give to the block `offset` positions later."""
+        blocks = self.weight.unflatten(1, (self.layers, self.window, -1)).unbind(2)[offset]
+        first, *others = (F.linear(layers[..., m, :], block) for m, block in enumerate(blocks.unbind(1)))
+        return sum(others, start=first)
 
 
-def blocks(
-    layers: Float[Tensor, "B N L D"],
-    mask: Bool[Tensor, "B N"],
-    documents: Int[Tensor, "B N"],
-    positions: Int[Tensor, " T"],
-    window: int,
-) -> Float[Tensor, "B T L W D"]:
-    """For each of some positions, its hidden states and those of the window before it."""
-    earlier = positions[:, None] - torch.arange(window, device=positions.device)  # T W
-    inside, earlier = earlier >= 0, earlier.clamp(min=0)
-    same = documents[:, earlier] == documents[:, positions, None]
-    real = inside & mask[:, earlier] & same
-    layer = torch.arange(layers.shape[2], device=layers.device)[:, None]
-    return layers[:, earlier[:, None], layer].where(real[:, :, None, :, None], 0)
+@dataclass(frozen=True)
+class Windows:
+    """Hidden states of some positions and of the W - 1 positions before them, and which of them a block may read."""
+
+    layers: Float[Tensor, "B R L D"]  # rows R = T + W - 1: offset i of position t is row t + W - 1 - i
+    real: Bool[Tensor, "B T W"]
+
+    @staticmethod
+    def of(
+        layers: Float[Tensor, "B N L D"],
+        mask: Bool[Tensor, "B N"],
+        documents: Int[Tensor, "B N"],
+        positions: Int[Tensor, " T"],
+        window: int,
+    ) -> Windows:
+        """Of some consecutive positions; not real is what comes before the start, another document, padding."""
+        offsets = torch.arange(window, device=positions.device)
+        earlier = positions[:, None] - offsets  # T W
+        inside, earlier = earlier >= 0, earlier.clamp(min=0)
+        real = inside & mask[:, earlier] & (documents[:, earlier] == documents[:, positions, None])
+        rows = torch.cat([positions[:1] - offsets[1:].flip(0), positions])
+        return Windows(layers[:, rows.clamp(min=0)], real)
+
+    def products(self, L_h: MultiInput, later: int = 0) -> Float[Tensor, "B T D"]:
+        """The sum over the window, as a block reads it that ends `later` positions later (and has more to read)."""
+        batch, positions, window = self.real.shape
+        total = self.layers.new_zeros((batch, positions, self.layers.shape[-1]))
+        for offset in range(window - later):
+            start = window - 1 - offset
+            products = L_h.products(self.layers, offset + later)[:, start : start + positions]
+            total = total + products.where(self.real[..., offset, None], 0)
+        return total

@@ -1,6 +1,5 @@
 """wbwR: a second pass of the model reads the candidates themselves. Slow; the paper's upper bound."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -36,7 +35,7 @@ class WordByWord(Partition):
             return now + (widen(wide_keys) @ widen(wide)[..., None])[..., 0]
 
     def _read(self, layers: Tensor, words: Words, x: Inputs) -> Tensor:
-        depth = 1 if x.block is None else x.block.shape[2]
+        depth = 1 if x.L_h is None else x.L_h.layers
         expected = (*words.ids.shape, depth, x.h.shape[-1])
         if tuple(layers.shape) != expected:
             raise ValueError(f"second_pass gave layers of shape {tuple(layers.shape)}, expected {expected}.")
@@ -44,7 +43,6 @@ class WordByWord(Partition):
 
     def _q(self, x: Inputs, layers: Float[Tensor, "B T S L D"]) -> Float[Tensor, "B T S Q"]:
         h = layers[..., 0, :]
-        if x.L_h is None or x.block is None:
+        if x.L_h is None or x.before is None:
             return h
-        before = x.block[:, :, None, :, :-1].expand(-1, -1, layers.shape[2], -1, -1, -1)
-        return x.L_h.q(h, torch.cat([layers[..., None, :], before], dim=-2))
+        return x.L_h.q(h, x.L_h.products(layers, 0) + x.before[:, :, None])
