@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unbottle.ops import widen
+
 
 class MultiInput(nn.Module):
     """L^h: q_t = h_t^M ++ GELU(L^h(h_t^M ++ h_{t-1}^M ++ ... ++ h_{t-W+1}^{M-L+1}))       eq:multi-hidden
@@ -32,12 +34,12 @@ class MultiInput(nn.Module):
 
     def q(self, h: Float[Tensor, "*P D"], products: Float[Tensor, "*P D"]) -> Float[Tensor, "*P Q"]:
         """The last hidden state, widened by its block, of which the sum of products is known."""
-        return torch.cat([h, F.gelu(products + self.bias, approximate="tanh")], dim=-1)
+        return torch.cat([h, F.gelu(products + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
 
     def products(self, layers: Float[Tensor, "*P L D"], offset: int) -> Float[Tensor, "*P D"]:
         """sum_m L^h_{m,offset} h^{M-m}: what the states of one position give to the block `offset` positions later."""
         blocks = self.weight.unflatten(1, (self.layers, self.window, -1)).unbind(2)[offset]
-        first, *others = (F.linear(layers[..., m, :], block) for m, block in enumerate(blocks.unbind(1)))
+        first, *others = (widen(F.linear(layers[..., m, :], block)) for m, block in enumerate(blocks.unbind(1)))
         return sum(others, start=first)
 
 
@@ -67,7 +69,7 @@ class Windows:
     def products(self, L_h: MultiInput, later: int = 0) -> Float[Tensor, "B T D"]:
         """The sum over the window, as a block reads it that ends `later` positions later (and has more to read)."""
         batch, positions, window = self.real.shape
-        total = self.layers.new_zeros((batch, positions, self.layers.shape[-1]))
+        total = widen(self.layers.new_zeros((batch, positions, self.layers.shape[-1])))
         for offset in range(window - later):
             start = window - 1 - offset
             products = L_h.products(self.layers, offset + later)[:, start : start + positions]
