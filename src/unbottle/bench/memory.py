@@ -11,7 +11,7 @@ from pathlib import Path
 from unbottle.bench.case import Case
 
 STATUS = Path("/proc/self/status")
-# glibc gives back at once what is freed. As it is set, it keeps some hundred MB of holes, more or fewer from run to run,
+# glibc gives back at once what is freed. As it is set, it keeps some hundred MB of holes, more or fewer each run,
 # and the peak tells what the allocator kept, not what was in use.
 TIDY = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
