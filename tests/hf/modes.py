@@ -172,7 +172,9 @@ def several_turns(model) -> None:
     cache = DynamicCache()
     first = generate(model, ids, past_key_values=cache)
     second_prompt = torch.cat([first.sequences, more], dim=1)
-    same(generate(model, second_prompt, past_key_values=cache), generate(model, second_prompt), "second turn")
+    real = {"attention_mask": torch.ones_like(second_prompt)}  # else a padding token that was generated would be masked
+    cached = generate(model, second_prompt, **real, past_key_values=cache)
+    same(cached, generate(model, second_prompt, **real), "second turn")
 
 
 @torch.no_grad()
