@@ -19,7 +19,13 @@ METHODS = [(name, kind) for name, kind in every_method() if Method.parse(name).w
 ONE_PART, SMALL_PARTS, ONE_POSITION = 2**24, 40, 1
 
 
-@pytest.fixture(params=[ONE_PART, SMALL_PARTS, ONE_POSITION])
+@pytest.fixture(
+    params=[
+        pytest.param(ONE_PART, marks=pytest.mark.full),
+        SMALL_PARTS,
+        pytest.param(ONE_POSITION, marks=pytest.mark.full),
+    ]
+)
 def parts(request, monkeypatch) -> None:
     monkeypatch.setattr("unbottle.head.fused.BUFFER", request.param)
 
