@@ -110,7 +110,7 @@ def test_comes_back_the_same(name: str, tmp_path: Path) -> None:
         assert (loaded.get_input_embeddings().weight is loaded.get_output_embeddings().weight) == tied
         assert loaded.state_dict().keys() == expected.keys()
         assert all(torch.equal(value, expected[key]) for key, value in loaded.state_dict().items())
-        assert torch.equal(logits(loaded), logits(model))
+        torch.testing.assert_close(logits(loaded), logits(model))  # rounds by where the weights lie in memory
         beams = {"num_beams": 3, "num_return_sequences": 2, "do_sample": False, "max_new_tokens": 6}
         assert torch.equal(loaded.generate(WORDS, **beams), model.generate(WORDS, **beams))
 
