@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from strategies import methods, shapes
 
 from unbottle.head import Objective
+from unbottle.head.fused import _parts
 from unbottle.ops import Workspace
 from unbottle.spec import Method
 
@@ -184,6 +185,31 @@ def test_the_workspace_lends_the_same_memory_again_and_is_never_copied() -> None
         assert first.data_ptr() != second.data_ptr()
     lent = {first.data_ptr(), second.data_ptr()}
     with workspace.lender(cpu) as lend:
-        assert lend(2, 3, torch.float32).data_ptr() in lent
+        assert lend(3, 4, torch.float32).data_ptr() in lent
         assert lend(2, 3, torch.float64).dtype == torch.float64
     assert copy.deepcopy(workspace)._free == pickle.loads(pickle.dumps(workspace))._free == {}
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 4, 7, 10, 11, 1000])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 5), (5, 4), (3, 10), (0, 3), (2, 0)])
+def test_parts_are_even_and_cover_everything_once(shape: tuple[int, int], limit: int) -> None:
+    seen, sizes = torch.zeros(shape), []
+    for batch, rows in _parts(torch.Size(shape), limit):
+        seen[batch, rows] += 1
+        sizes.append(seen[batch, rows].numel())
+    assert (seen == 1).all()
+    if seen.numel():
+        assert max(sizes) <= max(limit, 1)
+
+
+def test_memory_is_lent_again_unless_it_is_far_too_large() -> None:
+    workspace, cpu = Workspace(), torch.device("cpu")
+
+    def lent(rows: int) -> int:
+        with workspace.lender(cpu) as lend:
+            return lend(rows, 10, torch.float32).data_ptr()
+
+    large = lent(100)
+    assert lent(60) == large
+    with workspace.lender(cpu) as lend:
+        assert lend(20, 10, torch.float32).untyped_storage().nbytes() == 20 * 10 * 4  # what was too large is gone

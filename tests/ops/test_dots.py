@@ -19,7 +19,7 @@ def draw(*size: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, 1, 4), (1, 1, 1), (2, 3, 0)])
 def test_dots(shape: tuple[int, ...], dtype: torch.dtype, block: int, monkeypatch) -> None:
     """Words in any order, some of them twice: shared by the positions (#T = 1) or each position's own."""
-    monkeypatch.setattr(sys.modules["unbottle.ops.dots"], "BLOCK", block)
+    monkeypatch.setattr(sys.modules["unbottle.ops.sparse"], "BLOCK", block)
     batch, _, count = shape
     f, weight = draw(batch, 3, 5, dtype=dtype), draw(7, 5, dtype=dtype)
     ids = torch.randint(0, 7, shape, generator=GENERATOR)
@@ -34,6 +34,41 @@ def test_dots(shape: tuple[int, ...], dtype: torch.dtype, block: int, monkeypatc
         torch.testing.assert_close(torch.zeros_like(f) if to_f is None else to_f, wanted[0], **close)
         found = to_weight if place is None else place.total().to(dtype)
         torch.testing.assert_close(torch.zeros_like(weight) if found is None else found, wanted[1], **close)
+
+
+@pytest.mark.parametrize("waiting", [1, 10**6])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_gradients_of_several_sets_are_added_at_once(dtype: torch.dtype, waiting: int, monkeypatch) -> None:
+    """Sets of different sizes, and a large product between them, whether they wait for each other or not."""
+    monkeypatch.setattr(sys.modules["unbottle.ops.weight_gradient"], "WAITING", waiting)
+    weight = draw(7, 5, dtype=dtype)
+    place, want = WeightGradient(weight), torch.zeros(7, 5, dtype=torch.float64)
+    for count in (4, 2, 3):
+        f, own, shared = draw(2, 3, 5, dtype=dtype), (2, 3, count), (2, 1, count)
+        for shape in (own, shared):
+            ids = torch.randint(0, 7, shape, generator=GENERATOR)
+            got, written_out = dots(f, weight, ids, place), (weight[ids] * f[:, :, None]).sum(-1)
+            got.sum().backward()
+            want += torch.autograd.grad(written_out.sum(), weight)[0]
+        gradient, rows = draw(6, 7, dtype=dtype).detach(), draw(6, 5, dtype=dtype).detach()
+        place.add_product(gradient, rows)
+        want += gradient.double().mT @ rows.double()
+    close = {"atol": 0.2, "rtol": 0.05} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(place.total().double(), want, **close)
+    torch.testing.assert_close(place.total().double(), want, **close)  # nothing is added twice
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 1, 4)])
+def test_what_is_compiled_is_the_same_product(shape: tuple[int, ...], monkeypatch) -> None:
+    f, weight, ids = draw(2, 3, 5), draw(7, 5), torch.randint(0, 7, shape, generator=GENERATOR)
+    query, key, b, v = draw(2, 3, 5), draw(2, 4, 5), draw(5), draw(5)
+    eager = dots(f, weight, ids), additive(query, key, b, v)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    compiled = dots(f, weight, ids), additive(query, key, b, v)
+    for mine, his, leaves in zip(eager, compiled, ((f, weight), (query, key, b, v)), strict=True):
+        torch.testing.assert_close(mine, his)
+        gradients = (torch.autograd.grad(each.sin().sum(), leaves) for each in (mine, his))
+        torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("block", [1, 50, 2**20])

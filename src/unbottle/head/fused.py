@@ -24,6 +24,7 @@ from unbottle.head.products import Products, product_weight
 from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autocast
 
 BUFFER = 2**24  # numbers in the buffer of one softmax
+EVALUATION = 4  # times as many without gradients: larger parts are faster, and nothing else takes memory
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class _Function(torch.autograd.Function):
     def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *given: Tensor) -> Any:
         sums = _Sums(x, fused.parameters, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
-        for batch, rows in _parts(labels.shape, BUFFER // len(x.embedding.weight)):
+        numbers = BUFFER if sums.wanted else EVALUATION * BUFFER
+        for batch, rows in _parts(labels.shape, numbers // len(x.embedding.weight)):
             tape = Tape(records=sums.wanted)
             with sums.part(batch, rows, tape) as part, fused.workspace.lender(x.q.device) as lend, torch.enable_grad():
                 products = Products(part.embedding, tape, lend, weight)
@@ -127,10 +129,15 @@ def _zeros(like: Tensor, wanted: bool) -> Tensor | None:
 
 
 def _parts(shape: torch.Size, limit: int) -> Iterator[tuple[slice, slice]]:
-    """Whole sequences while they fit, otherwise positions of one sequence."""
+    """Whole sequences while they fit, otherwise positions of one sequence; parts of about the same size."""
     batch, positions = shape
-    rows = min(max(1, limit), positions)
-    step = max(1, limit // max(1, positions))
+    rows = _even(positions, max(1, limit))
+    step = _even(batch, max(1, limit // max(1, positions)))
     for start in range(0, batch, step):
         for first in range(0, positions, rows):
             yield slice(start, start + step), slice(first, first + rows)
+
+
+def _even(size: int, limit: int) -> int:
+    """The smallest parts of which as few are needed as of parts of the size `limit`."""
+    return max(1, -(-size // max(1, -(-size // limit))))

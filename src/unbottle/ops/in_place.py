@@ -54,8 +54,10 @@ class InPlaceLogits:
         self._events.append(undo)
         return leaf
 
+    @torch.no_grad()
     def top(self, k: int) -> Words:
-        return highest(self._values, k)
+        self._grid[..., self._size :] = -torch.inf  # then whole rows can be read, which is faster
+        return highest(self._grid, min(k, self._size))
 
     @torch.no_grad()
     def overwrite(self, write: Write) -> InPlaceLogits:
@@ -113,7 +115,8 @@ class InPlaceLogits:
         assert self._log_Z is not None
         found = self._tape.gradient(self._log_Z)
         scale = torch.zeros_like(self._log_Z)[..., None] if found is None else found[..., None]
-        inverse = (1 / scale).where(scale != 0, 0)
+        counts = scale.abs() >= torch.finfo(scale.dtype).tiny  # a softmax without weight in a mixture has no inverse
+        scale, inverse = scale.where(counts, 0), (1 / scale).where(counts, 0)
         self._grid.exp_()
         while self._events:
             self._events.pop()(scale, inverse)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+ROOM = 2  # memory that is larger than needed by more than this is not kept: training after an evaluation needs less
+
 
 class Workspace:
     """Lends tensors. What is given back is lent again; copies and pickles of a workspace are empty."""
@@ -23,7 +25,7 @@ class Workspace:
         def lend(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
             free = self._free.get((dtype, device), [])
             memory = free.pop() if free else torch.empty(0, dtype=dtype, device=device)
-            if memory.numel() < rows * columns:
+            if not rows * columns <= memory.numel() <= ROOM * rows * columns:
                 memory = torch.empty(rows * columns, dtype=dtype, device=device)
             lent.append(memory)
             return memory[: rows * columns].view(rows, columns)
