@@ -13,15 +13,25 @@ ABOVE = {
     "ops": set(),
     "head": {"spec", "ops"},
     "hf": {"spec", "ops", "head"},
+    "data": {"spec", "ops", "head", "hf"},
+    "train": {"spec", "ops", "head", "hf"},
+    "eval": {"spec", "ops", "head", "hf"},
     "bench": {"spec", "ops", "head", "hf"},
-    "cli": {"spec", "ops", "head", "hf", "bench"},
+    "report": {"spec"},
+    "recipes": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report"},
+    "cli": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes"},
 }
 THIRD_PARTY = {
     "spec": set(),
     "ops": {"torch", "jaxtyping"},
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
+    "data": {"torch", "transformers", "datasets", "numpy"},
+    "train": {"torch", "transformers", "accelerate", "peft", "datasets", "numpy", "safetensors"},
+    "eval": {"torch", "transformers", "numpy", "nltk", "rouge_score", "spacy"},
     "bench": {"torch", "transformers", "matplotlib"},
+    "report": {"matplotlib"},
+    "recipes": {"torch", "transformers", "tokenizers"},
     "cli": {"typer", "rich"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)

@@ -1,4 +1,7 @@
-"""The program `unbottle`. A new command is one file with one function, and one line in COMMANDS."""
+"""The program `unbottle`. A new command is one file with one function, and one line in COMMANDS.
+
+A name of two words is a command of a group: `unbottle eval perplexity`. A group has one line in GROUPS.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ from unbottle.cli.ending import OK, REFUSED, ending
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "bench": (bench, BENCH_EXAMPLES),
+}
+GROUPS = {  # name: what its commands have in common
+    "eval": "Measure what a model predicts and generates.",
+    "train": "Train a model with a better output layer.",
 }
 EXAMPLES = """
 unbottle bench --shape gpt2
@@ -44,8 +51,18 @@ def program() -> typer.Typer:
         epilog=paragraph(EXAMPLES),
     )
     app.callback(invoke_without_command=True)(top)
-    for name, (command, examples) in COMMANDS.items():
-        app.command(name, epilog=paragraph(examples), context_settings=settings)(command)
+    groups: dict[str, typer.Typer] = {}
+    for names, (command, examples) in COMMANDS.items():
+        *group, name = names.split()
+        place = app
+        if group:
+            if group[0] not in groups:
+                groups[group[0]] = typer.Typer(help=GROUPS[group[0]], rich_markup_mode=None, context_settings=settings)
+                app.add_typer(groups[group[0]], name=group[0])
+            place = groups[group[0]]
+        place.command(name, epilog=paragraph(examples), context_settings=settings)(command)
+        if group and len(place.registered_commands) == 1:
+            place.callback()(lambda: None)  # a group of one command is still a group
     return app
 
 
