@@ -1,0 +1,188 @@
+"""Perplexity of a causal language model, as a whole and by where the true next token was."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from unbottle.eval.evaluating import evaluating
+from unbottle.eval.group import Group, Tally
+from unbottle.eval.overlapping import IGNORED
+from unbottle.eval.spans import tokens_of_words
+from unbottle.eval.where import CONTEXT, ELSEWHERE, TOP, in_context, in_top
+
+PROPER, OTHER = "proper noun", "other"
+Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
+Window = Mapping[str, Tensor]  # input_ids and labels, one dimension each; a label is the token at its own place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perplexity:
+    """What `perplexity` found.
+
+    `groups` holds three that exclude each other (context, top, elsewhere) and, with a tagger, two more (proper noun,
+    other). `windows` is [sum of losses, tokens] of each window, for paired intervals between models.
+    """
+
+    tokens: int
+    loss: float
+    perplexity: float
+    groups: dict[str, Group]
+    windowing: dict[str, Any]
+    k: int
+    top_of: str
+    tagger: str | None
+    windows: list[tuple[float, int]] = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        groups = {name: group.to_dict() for name, group in self.groups.items()}
+        return {**vars(self), "groups": groups, "windows": [list(window) for window in self.windows]}
+
+
+def perplexity(
+    model: Any,
+    windows: Sequence[Window],
+    *,
+    tokenizer: Any = None,
+    k: int = 100,
+    tagger: Any = None,
+    reference: Any = None,
+    batch: int = 4,
+    report: Report | None = None,
+) -> Perplexity:
+    """exp of the mean of -log p(token | the tokens before it in its window), over all tokens that have a label.
+
+    The first token of each window is read, not predicted; so are tokens whose label is -100. A predicted token is in
+    the group "context" if it is among the tokens before it in the window, else in "top" if it is one of the k most
+    likely words of `reference` (of the model itself without one; give the same to models that are compared), else in
+    "elsewhere". With a tokenizer and a tagger, a token is a "proper noun" if the word that it is part of is one; the
+    tagger reads one window at a time. Windows of one length share a batch, so nothing is padded.
+    """
+    _check(model, reference, windows, k, batch)
+    overall, tallies, each = Tally(), defaultdict[str, Tally](Tally), list[tuple[float, int]]()
+    with evaluating(*(model, *([] if reference is None else [reference]))):
+        for rows in _batches(windows, batch):
+            for row, losses, likely in zip(rows, *_scored(model, reference, rows, k), strict=True):
+                scored = row["labels"][1:] != IGNORED
+                here = Tally()
+                for tally in (overall, here):
+                    tally.add(losses)
+                for name, members in _groups(row, likely, tokenizer, tagger).items():
+                    tallies[name].add(losses, members[scored])
+                each.append((here.total, here.count))
+            if report is not None:
+                report(len(each), len(windows), f"{len(each)} of {len(windows)} windows")
+    if not overall.count:
+        raise ValueError("no token to predict: a window needs 2 tokens or more, the first of them is only read.")
+    whole = overall.group(overall.count)
+    assert whole.loss is not None
+    assert whole.perplexity is not None
+    return Perplexity(
+        tokens=whole.tokens,
+        loss=whole.loss,
+        perplexity=whole.perplexity,
+        groups={name: tally.group(overall.count) for name, tally in tallies.items()},
+        windowing=_windowing(windows),
+        k=k,
+        top_of="the model itself" if reference is None else "the reference model",
+        tagger=None if tagger is None else tagger.description,
+        windows=each,
+    )
+
+
+def _batches(windows: Sequence[Window], batch: int) -> Iterator[list[Window]]:
+    """Neighbours of one length, at most `batch` at a time."""
+    rows: list[Window] = []
+    for index in range(len(windows)):
+        row = windows[index]
+        if rows and (len(rows) == batch or len(row["input_ids"]) != len(rows[0]["input_ids"])):
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows
+
+
+def _scored(model: Any, reference: Any, rows: Sequence[Window], k: int) -> tuple[list[Tensor], list[Tensor]]:
+    """For each row: the loss of its scored tokens, and for all but the first token whether it is in W(k)."""
+    ids = torch.stack([row["input_ids"] for row in rows])
+    likely = [] if reference is None else _likely(reference, ids, k)  # done before the model's own logits exist
+    logits = _logits(model, ids)
+    losses = []
+    for row, found in zip(rows, logits, strict=True):
+        labels = row["labels"][1:].to(found.device)
+        kept = (labels != IGNORED).nonzero()[:, 0]
+        losses.append(_losses(found[:-1][kept], labels[kept]).cpu())
+    if reference is None:
+        likely = [in_top(found[:-1], row[1:].to(found.device), k).cpu() for row, found in zip(ids, logits, strict=True)]
+    return losses, likely
+
+
+def _losses(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[Tensor, "P"]:
+    """log sum_x exp logit(x) - logit(target). What a mixture calls logits are log-probabilities, whose sum is one."""
+    values = logits if logits.dtype == torch.float64 else logits.float()
+    return values.logsumexp(dim=-1) - values.gather(-1, targets[:, None])[:, 0]
+
+
+def _likely(reference: Any, ids: Int[Tensor, "B T"], k: int) -> list[Tensor]:
+    logits = _logits(reference, ids)
+    return [in_top(found[:-1], row[1:].to(found.device), k).cpu() for row, found in zip(ids, logits, strict=True)]
+
+
+def _logits(model: Any, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    logits: Tensor = model(input_ids=ids.to(model.device), use_cache=False).logits
+    return logits
+
+
+def _groups(row: Window, likely: Bool[Tensor, "T-1"], tokenizer: Any, tagger: Any) -> dict[str, Bool[Tensor, "T-1"]]:
+    ids = row["input_ids"]
+    repeated = in_context(ids, ids[1:])
+    groups = {CONTEXT: repeated, TOP: ~repeated & likely, ELSEWHERE: ~repeated & ~likely}
+    if tokenizer is not None and tagger is not None:
+        proper = torch.tensor(tokens_of_words(ids.tolist(), tokenizer, tagger), dtype=torch.bool)[1:]
+        groups |= {PROPER: proper, OTHER: ~proper}
+    return groups
+
+
+def _windowing(windows: Sequence[Window]) -> dict[str, Any]:
+    length = max(len(windows[index]["input_ids"]) for index in range(len(windows)))
+    stride = getattr(windows, "stride", None) or length
+    return {
+        "windows": len(windows),
+        "length": length,
+        "stride": stride,
+        "first token of a window": "read, not predicted",
+        "overlap": "read, not predicted again" if stride < length else "none",
+    }
+
+
+def _check(model: Any, reference: Any, windows: Sequence[Window], k: int, batch: int) -> None:
+    if not len(windows):
+        raise ValueError("no windows: the text is empty.")
+    if k < 1 or batch < 1:
+        raise ValueError(f"k={k}, batch={batch}: expected 1 or more of each.")
+    length = len(windows[0]["input_ids"])
+    for each in (model, reference):
+        if each is None:
+            continue
+        config = each.config.get_text_config()
+        if each.config.is_encoder_decoder:
+            raise ValueError(f"{type(each).__name__} has an encoder: perplexity is of causal language models.")
+        longest = getattr(config, "max_position_embeddings", None) or length
+        if length > longest:
+            raise ValueError(f"windows of {length} tokens: {type(each).__name__} reads at most {longest}.")
+    if reference is not None and _vocabulary(reference) != _vocabulary(model):
+        raise ValueError(
+            f"the reference model knows {_vocabulary(reference)} words, the model {_vocabulary(model)}: "
+            "W(k) needs one vocabulary."
+        )
+
+
+def _vocabulary(model: Any) -> int:
+    return int(model.get_output_embeddings().weight.shape[0])
