@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import exp, log
+from itertools import product
+from math import exp, inf, log
 from typing import Any, Protocol
 
 from unbottle.eval.continuation import Continuation, Report, continuations
@@ -84,33 +85,38 @@ def analogy(
     found = continuations(model, tokenizer, asked, batch=batch, report=report)
     scored = [(item, found[4 * index : 4 * index + 4]) for index, item in enumerate(items)]
 
-    def row(kind: str, relation: str, keep: Callable[[Item], bool]) -> AnalogyRow:
-        return _row(kind, relation, [scores for item, scores in scored if keep(item)])
-
     kinds = list(dict.fromkeys(item.kind for item in items))
-    both = list(dict.fromkeys((item.kind, item.relation) for item in items))
-    both.sort(key=lambda place: kinds.index(place[0]))
-    rows = [row(*place, lambda item, place=place: (item.kind, item.relation) == place) for place in both]
-    rows += [row(kind, ALL, lambda item, kind=kind: item.kind == kind) for kind in kinds]
-    return AnalogyResult(rows=(*rows, row(ALL, ALL, lambda item: True)))
+    relations = list(dict.fromkeys(item.relation for item in items))
+    rows = []
+    for kind, relation in (*product(kinds, relations), *product(kinds, [ALL]), (ALL, ALL)):
+        chosen = [scores for item, scores in scored if kind in (item.kind, ALL) and relation in (item.relation, ALL)]
+        if chosen:
+            rows.append(_row(kind, relation, chosen))
+    return AnalogyResult(rows=tuple(rows))
 
 
 def _row(kind: str, relation: str, scored: Sequence[Sequence[Continuation]]) -> AnalogyRow:
     answers = [score for item in scored for score in item[:2]]
     entropy = -sum(answer.log_probability for answer in answers) / len(answers)
     tokens = sum(answer.tokens for answer in answers) / len(answers)
-    mass = [sum(exp(score.log_probability) for item in scored for score in item[place]) / len(scored) for place in HALVES]
+    distractors = [score for item in scored for score in item[2:]]
     return AnalogyRow(
         kind=kind,
         relation=relation,
         items=len(scored),
-        perplexity=exp(entropy),
+        perplexity=_perplexity(entropy),
         floor=FLOOR,
-        token_perplexity=exp(entropy / tokens),
+        token_perplexity=_perplexity(entropy / tokens),
         token_floor=exp(log(FLOOR) / tokens),
-        answer_mass=mass[0],
-        distractor_mass=mass[1],
+        answer_mass=_mass(answers),
+        distractor_mass=_mass(distractors),
     )
 
 
-HALVES = (slice(0, 2), slice(2, 4))  # of the four words of an item: answers, distractors
+def _perplexity(entropy: float) -> float:
+    return exp(entropy) if entropy < 700 else inf  # beyond, exp has no number for it
+
+
+def _mass(words: Sequence[Continuation]) -> float:
+    """The mean probability of both words of an item together."""
+    return 2 * sum(exp(word.log_probability) for word in words) / len(words)

@@ -54,9 +54,9 @@ def continuations(
                 log_probs = model(input_ids=ids, use_cache=False, logits_to_keep=keep).logits.float().log_softmax(-1)
                 for row, scores in zip(read, log_probs, strict=True):
                     for index in readers[row]:
-                        word = torch.tensor(spelled[index][1], device=scores.device)
-                        each = scores[-len(word) :].gather(-1, word[:, None])
-                        found[index] = Continuation(log_probability=float(each.double().sum()), tokens=len(word))
+                        targets = torch.tensor(spelled[index][1], device=scores.device)
+                        each = scores[-len(targets) :].gather(-1, targets[:, None])
+                        found[index] = Continuation(log_probability=float(each.double().sum()), tokens=len(targets))
                 done += len(read)
                 if report is not None:
                     report(done, len(readers), f"{done} of {len(readers)} contexts")
@@ -87,4 +87,6 @@ def _refuse_long(model: Any, rows: dict[tuple[int, ...], list[int]]) -> None:
     limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     longest = max(map(len, rows), default=0)
     if limit is not None and longest > limit:
-        raise ValueError(f"a text with {longest} tokens is too long for a model that reads {limit}. Give shorter texts.")
+        raise ValueError(
+            f"a text with {longest} tokens is too long for a model that reads {limit}. Give shorter texts."
+        )

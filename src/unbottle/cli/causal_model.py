@@ -1,0 +1,46 @@
+"""A causal model and its tokenizer, out of the folder a user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def causal_model(path: str) -> tuple[Any, Any]:
+    """The model, with its head if it has one, and the tokenizer saved beside it."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from unbottle.hf.config_face import ConfigFace
+    from unbottle.hf.saving import load
+
+    if Path(path).exists() and not (Path(path) / "config.json").is_file():
+        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
+    try:
+        config = AutoConfig.from_pretrained(path)
+    except OSError as error:
+        raise ValueError(
+            f"model {path!r} is no folder here and did not come from the Hub. Give a folder that save_pretrained wrote."
+        ) from error
+    if config.is_encoder_decoder:
+        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
+    model = load(path) if isinstance(config, ConfigFace) else AutoModelForCausalLM.from_pretrained(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"model {path!r} has no tokenizer beside it. Save one there with tokenizer.save_pretrained({path!r})."
+        ) from error
+    words = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > words:
+        raise ValueError(
+            f"model {path!r} knows {words} tokens and its tokenizer has {len(tokenizer)}. Save the tokenizer that the "
+            "model was trained with beside it."
+        )
+    return model, tokenizer
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """The last part of each path, or the whole paths if those are not all different."""
+    names = [Path(path).name for path in paths]
+    return names if len(set(names)) == len(names) and all(names) else list(paths)

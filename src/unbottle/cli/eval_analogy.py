@@ -1,0 +1,150 @@
+"""unbottle eval analogy: contexts with two equally likely next words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unbottle.cli.aligned import aligned
+from unbottle.cli.progress import progress
+
+if TYPE_CHECKING:
+    from unbottle.data.analogy import Analogy
+    from unbottle.eval.analogy import AnalogyResult
+
+EXAMPLES = """
+unbottle eval analogy gpt2-plain gpt2-cpr
+unbottle eval analogy gpt2-cpr --kind diagonal --relation family --part valid --output runs/family
+unbottle eval analogy gpt2-cpr --pairs questions-words.txt
+unbottle eval analogy --training-text analogies.txt --write analogies.jsonl
+"""
+KINDS = "diagonal, edge"
+RELATIONS = "capital-common, capital-world, city-in-state, family"
+PARTS = "train, valid, test"
+SIZE = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which contexts."""
+
+    kind: tuple[str, ...] | None  # None: all
+    relation: tuple[str, ...] | None
+    part: str
+    pairs: str | None
+    seed: int
+    size: int
+
+
+def eval_analogy(
+    model: Annotated[
+        list[str] | None, typer.Argument(metavar="MODEL...", help="Folders, with a head or without.")
+    ] = None,
+    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help=f"{KINDS}; repeatable. [all]")] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option(metavar="RELATION", help=f"{RELATIONS}; repeatable. [all]")
+    ] = None,
+    part: Annotated[str, typer.Option(metavar="PART", help=f"{PARTS}; they share no word.")] = "test",
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Pairs of words, as in questions-words.txt. [our own]")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which words are in which part, and in which context.")] = 0,
+    size: Annotated[int, typer.Option(metavar="N", help="Contexts of each kind and relation, at most.")] = SIZE,
+    batch: Annotated[int, typer.Option(metavar="N", help="Contexts at once.")] = 32,
+    write: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the contexts, as jsonl.")] = None,
+    training_text: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the contexts of the train part with their answers, a text per line."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Perplexity where exactly two words are equally likely: king or woman (diagonal), king or queen (edge).
+
+    No model is below 2, the floor. The same cross entropy for each token of the answers is lower where words have
+    several tokens. Beside it stand the mean probability of both answers and of the two words of the parallelogram that
+    are wrong. With --write or --training-text no model is needed.
+    """
+    from unbottle.cli.run_folder import config_of, prepare, write_run, write_text
+    from unbottle.data.analogy import training_text as texts_of
+
+    choice = Choice(
+        kind=None if kind is None else tuple(kind),
+        relation=None if relation is None else tuple(relation),
+        part=part,
+        pairs=None if pairs is None else str(pairs),
+        seed=seed,
+        size=size,
+    )
+    models = list(model or ())
+    files = {"write": write and str(write), "training_text": training_text and str(training_text)}
+    config = config_of("eval analogy", {"models": models, **vars(choice), "batch": batch, **files})
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    if not (models or write or training_text):
+        raise ValueError("no model to evaluate. Give a folder, or --write or --training-text FILE.")
+    items = contexts(choice, part)
+    prepare(output)
+    if write is not None:
+        write_text(write, "".join(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items))
+        print(f"{len(items)} contexts ({part}): {write}")
+    if training_text is not None:
+        texts = texts_of(contexts(choice, "train"), seed=seed)
+        write_text(training_text, "".join(f"{text}\n" for text in texts))
+        print(f"{len(texts)} texts (train): {training_text}")
+    results = evaluate(models, items, batch=batch)
+    if results:
+        print(table(results))
+    write_run(output, config, {"part": part, "models": {name: found.to_dict() for name, found in results.items()}})
+
+
+def contexts(choice: Choice, part: str) -> list[Analogy]:
+    """The contexts of a part."""
+    from unbottle.data.analogy import KINDS as ALL_KINDS
+    from unbottle.data.analogy import analogies, read_pairs
+
+    return analogies(
+        seed=choice.seed,
+        kinds=choice.kind or ALL_KINDS,
+        relations=choice.relation,
+        parts=(part,),
+        pairs=None if choice.pairs is None else read_pairs(choice.pairs),
+        size=choice.size,
+    )
+
+
+def evaluate(models: Sequence[str], items: Sequence[Analogy], *, batch: int) -> dict[str, AnalogyResult]:
+    """One model after the other, so that only one is in memory."""
+    from unbottle.cli.causal_model import causal_model, short_names
+    from unbottle.eval.analogy import analogy
+
+    results: dict[str, Any] = {}
+    for path, name in zip(models, short_names(models), strict=True):
+        model, tokenizer = causal_model(path)
+        with progress() as report:
+            results[name] = analogy(model, tokenizer, items, batch=batch, report=report)
+    return results
+
+
+def table(results: Mapping[str, AnalogyResult]) -> str:
+    """A line for each model, kind and relation."""
+    title = ("model", "kind", "relation", "contexts", "perplexity", "floor", "per token", "floor", "answers", "others")
+    rows = [
+        (
+            name,
+            row.kind,
+            row.relation,
+            str(row.items),
+            *(f"{value:.3f}" for value in (row.perplexity, row.floor, row.token_perplexity, row.token_floor)),
+            *(f"{value:.4f}" for value in (row.answer_mass, row.distractor_mass)),
+        )
+        for name, result in results.items()
+        for row in result.rows
+    ]
+    return aligned(title, rows)

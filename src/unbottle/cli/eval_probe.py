@@ -1,0 +1,97 @@
+"""unbottle eval probe: the next words of several models side by side, and what the order of a list does to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unbottle.cli.aligned import aligned
+from unbottle.cli.progress import progress
+
+if TYPE_CHECKING:
+    from unbottle.eval.order_bias import OrderBias
+
+EXAMPLES = """
+unbottle eval probe gpt2-plain gpt2-cpr
+unbottle eval probe gpt2-cpr --prompt "We have [tea], [milk] and [juice], and I would like" --shuffles 6
+unbottle eval probe gpt2-cpr --prompt "I like [-tennis], [-golf], and" --k 10 --output runs/probe
+"""
+
+
+def eval_probe(
+    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Folders, with a head or without.")],
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Listed options in brackets: [tea], or [-tea] if it should not be repeated; repeatable. [the paper's]",
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", metavar="N", help="Words of each model.")] = 5,
+    shuffles: Annotated[int, typer.Option(metavar="N", help="Orders of the options to try, at most.")] = 20,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which orders.")] = 0,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """The most likely next words after a prompt, with the partition that set each, and the test of order bias.
+
+    Order bias: the listed options are shuffled. "listed" is their probability together: what should be near 1, or near
+    0 where they are not to be repeated. "evenness" is the entropy among them, divided by log n. "winner changes" is the
+    share of the orders in which another option than usual is the most likely.
+    """
+    from unbottle.cli.causal_model import causal_model, short_names
+    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.eval.order_bias import order_bias
+    from unbottle.eval.probe import probe
+    from unbottle.eval.prompt import PROMPTS, Prompt
+
+    prompts = [Prompt.parse(text) for text in prompt] if prompt else list(PROMPTS)
+    settings = {"models": model, "prompts": [each.marked() for each in prompts], "k": k, "shuffles": shuffles}
+    config = config_of("eval probe", {**settings, "seed": seed})
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    prepare(output)
+    names = short_names(model)
+    loaded = {name: causal_model(path) for name, path in zip(names, model, strict=True)}
+    found = probe(
+        {name: pair[0] for name, pair in loaded.items()},
+        {name: pair[1] for name, pair in loaded.items()},
+        prompts,
+        k=k,
+    )
+    print(found)
+    with progress() as report:
+        biases = {
+            name: order_bias(*pair, prompts, shuffles=shuffles, seed=seed, report=report)
+            for name, pair in loaded.items()
+        }
+    if any(bias.rows for bias in biases.values()):
+        print(f"\n{table(biases)}")
+    write_run(
+        output, config, {**found.to_dict(), "order_bias": {name: bias.to_dict() for name, bias in biases.items()}}
+    )
+
+
+def table(biases: Mapping[str, OrderBias]) -> str:
+    """A line for each prompt and model; models of one prompt below each other."""
+    title = ("options", "model", "orders", "listed", "should be", "evenness", "winner", "winner changes")
+    rows = [
+        (
+            ", ".join(row.options),
+            name,
+            str(row.orders),
+            f"{row.mass:.4f}",
+            "1" if row.repeats else "0",
+            f"{row.evenness:.4f}",
+            row.winner,
+            f"{row.winner_changes:.0%}",
+        )
+        for place in zip(*(bias.rows for bias in biases.values()), strict=True)
+        for name, row in zip(biases, place, strict=True)
+    ]
+    return aligned(title, rows)

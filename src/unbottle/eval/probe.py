@@ -1,0 +1,103 @@
+"""probe: the most likely next words of several models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from unbottle.eval.evaluating import evaluating
+from unbottle.eval.prompt import PROMPTS, Prompt
+from unbottle.hf.attach import innermost
+from unbottle.hf.explain import explain, spelled
+from unbottle.hf.mixin import HeadMixin
+
+PLAIN = "softmax"  # who set the logits of a model without a head
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbedWord:
+    """A token, its probability, and the partition that set its logit."""
+
+    text: str
+    probability: float
+    partition: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """The next words of one model after one prompt, the most likely first."""
+
+    model: str
+    method: str
+    prompt: str
+    words: tuple[ProbedWord, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What was found: prompts in the order given, models in the order given for each."""
+
+    found: tuple[Probed, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        blocks = []
+        for prompt in dict.fromkeys(probed.prompt for probed in self.found):
+            blocks.append("\n".join([prompt, *_table([probed for probed in self.found if probed.prompt == prompt])]))
+        return "\n\n".join(blocks)
+
+
+def probe(models: Mapping[str, Any], tokenizer: Any, prompts: Sequence[Prompt | str] = PROMPTS, *, k: int = 5) -> Probe:
+    """The `k` most likely next tokens of each model after each prompt, with the partition that set each.
+
+    `tokenizer` is one for all models, or one for each by the model's name.
+    """
+    if not models:
+        raise ValueError("no model to probe. Give at least one.")
+    found = []
+    for prompt in map(str, prompts):
+        for name, model in models.items():
+            own = tokenizer[name] if isinstance(tokenizer, Mapping) else tokenizer
+            method, words = _next_words(model, own, prompt, k)
+            found.append(Probed(model=name, method=method, prompt=prompt, words=words))
+    return Probe(found=tuple(found))
+
+
+def _next_words(model: Any, tokenizer: Any, text: str, k: int) -> tuple[str, tuple[ProbedWord, ...]]:
+    """The method of a model and its k most likely tokens."""
+    if isinstance(innermost(model), HeadMixin):
+        told = explain(model, tokenizer, text, top=k)
+        words = [(word.text, word.probability, word.partition) for word in told.words]
+        return told.method, tuple(ProbedWord(text=t, probability=p, partition=by) for t, p, by in words)
+    ids = tokenizer(text)["input_ids"]
+    if not ids:
+        raise ValueError(f"prompt {text!r} has no token, and a model needs one to go on from. Give a longer prompt.")
+    with evaluating(model):
+        logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=1).logits
+    if not 1 <= k <= logits.shape[-1]:
+        raise ValueError(f"k={k}: expected 1 to {logits.shape[-1]}, the words of the vocabulary.")
+    probability = logits[0, -1].float().softmax(-1)
+    best = probability.sort(descending=True, stable=True).indices[:k].tolist()
+    return PLAIN, tuple(
+        ProbedWord(text=spelled(tokenizer, word), probability=float(probability[word]), partition=PLAIN)
+        for word in best
+    )
+
+
+def _table(columns: Sequence[Probed]) -> list[str]:
+    """A column for each model: word, probability, partition."""
+    lines = [""] * (1 + max(len(probed.words) for probed in columns))
+    for probed in columns:
+        text = max(len(repr(word.text)) for word in probed.words)
+        cells = [f"{word.text!r:<{text}}  {word.probability:.4f}  {word.partition}" for word in probed.words]
+        title = f"{probed.model} ({probed.method})"
+        width = max(map(len, (title, *cells)))
+        cells += [""] * (len(lines) - 1 - len(cells))
+        lines = [f"{line}  {cell:<{width}}" for line, cell in zip(lines, (title, *cells), strict=True)]
+    return [line.rstrip() for line in lines]
