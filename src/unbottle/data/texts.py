@@ -1,0 +1,132 @@
+"""Texts from a file, a folder or a hub data set, all as one column `text`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, IterableDataset, Value, concatenate_datasets, load_dataset
+from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
+from datasets.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
+
+from unbottle.data.files import KNOWN, PLAIN, TABLES, document, files_below, kind, pieces
+
+TEXT = "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSource:
+    """Where texts come from.
+
+    `path` is a file (plain text is one document; of .jsonl, .json, .csv and .parquet each row is one, in `column`), a
+    folder of such files, or a data set on the hub: owner/name, or owner/name:config. `split` names a split of a hub
+    data set. `streaming` reads as it goes, for what does not fit on the disk or into memory.
+    """
+
+    path: str
+    column: str = TEXT
+    split: str | None = None
+    streaming: bool = False
+
+
+def read_texts(source: TextSource) -> Dataset | IterableDataset:
+    """The texts of a source, in one column `text`. A streamed plain file comes in pieces: joined, they are the file."""
+    path = Path(source.path).expanduser()
+    bar = is_progress_bar_enabled()
+    disable_progress_bar()
+    try:
+        if path.is_dir():
+            texts = _files(files_below(path), source)
+        elif path.is_file():
+            if not kind(path):
+                raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(KNOWN)}, and .gz of them.")
+            texts = _files([path], source)
+        else:
+            texts = _hub(source)
+    finally:
+        if bar:
+            enable_progress_bar()
+    rows: Any = texts
+    if not any(row[TEXT] and not row[TEXT].isspace() for row in rows):
+        raise ValueError(f"{source.path}: there is no text in it.")
+    return texts
+
+
+def _files(paths: list[Path], source: TextSource) -> Dataset | IterableDataset:
+    found = []
+    for plain, group in groupby(paths, key=lambda path: kind(path) in PLAIN):
+        members = [*group]
+        found += [_plain(members, source.streaming)] if plain else [_table(path, source) for path in members]
+    return found[0] if len(found) == 1 else concatenate_datasets(found)
+
+
+def _plain(paths: list[Path], streaming: bool) -> Dataset | IterableDataset:
+    if streaming:
+        streamed: IterableDataset = IterableDataset.from_generator(_rows, gen_kwargs={"paths": paths})
+        return streamed
+    return Dataset.from_dict({TEXT: [document(path) for path in paths]})
+
+
+def _rows(paths: list[Path]) -> Iterator[dict[str, str]]:
+    for path in paths:
+        for piece in pieces(path):
+            yield {TEXT: piece}
+
+
+def _table(path: Path, source: TextSource) -> Any:
+    if not path.stat().st_size:
+        raise ValueError(f"{path}: the file is empty.")
+    builder = TABLES[kind(path)]
+    try:
+        rows = load_dataset(builder, data_files=str(path), split="train", streaming=source.streaming)
+        return _column(rows, source, str(path))
+    except (DatasetGenerationError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise ValueError(f"{path}: can not be read as {kind(path).lstrip('.')} ({reason}).") from error
+
+
+def _hub(source: TextSource) -> Any:
+    """Code that a data set brings along is never run."""
+    name, _, config = source.path.partition(":")
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") != 1 or kind(Path(name))
+    if looks_local:
+        raise FileNotFoundError(
+            f"{source.path}: no such file or folder (a data set on the hub is owner/name[:config])."
+        )
+    try:
+        rows = load_dataset(name, config or None, split=source.split or "train", streaming=source.streaming)
+    except (DatasetNotFoundError, ConnectionError) as error:
+        reason = " ".join(str(error).split())
+        raise FileNotFoundError(
+            f"{source.path}: no such file or folder, and no data set on the hub that can be read ({reason})."
+        ) from error
+    return _column(rows, source, source.path)
+
+
+def _column(rows: Any, source: TextSource, where: str) -> Any:
+    """Only the column that was asked for, under the name `text`."""
+    if rows.features is None:  # a stream does not know before it was read
+        rows = rows._resolve_features()
+    if source.column not in rows.features:
+        raise ValueError(f"{where}: no column {source.column!r}. There are: {', '.join(rows.features)}.")
+    type_ = rows.features[source.column]
+    if not (isinstance(type_, Value) and type_.dtype in ("string", "large_string")):
+        raise ValueError(f"{where}: column {source.column!r} holds {_name(type_)}, and texts are needed.")
+    rows = rows.select_columns([source.column])
+    if source.column != TEXT:
+        rows = rows.rename_column(source.column, TEXT)
+    if type_.dtype != "string":
+        rows = rows.cast_column(TEXT, Value("string"))
+    holes = isinstance(rows, IterableDataset) or rows.data.column(TEXT).null_count
+    return rows.filter(_is_there) if holes else rows
+
+
+def _is_there(row: dict[str, Any]) -> bool:
+    return row[TEXT] is not None
+
+
+def _name(type_: Any) -> str:
+    return type_.dtype if isinstance(type_, Value) else "lists" if isinstance(type_, list) else type(type_).__name__

@@ -1,0 +1,51 @@
+"""What happens beside the steps: progress, logs."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from unbottle.train.settings import Settings
+
+Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
+
+
+class Progress(TrainerCallback):
+    """Tells how far training is, and picks up where a checkpoint left off."""
+
+    def __init__(self, trainer: Any, report: Report | None, checkpoint: str | None) -> None:
+        self.trainer, self.report, self.checkpoint = trainer, report, checkpoint
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.checkpoint is not None:
+            self.trainer.restore_midway(self.checkpoint)
+        self.trainer.started = time.monotonic()
+        self.first_step, self.first_token = state.global_step, state.num_input_tokens_seen
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.report is not None:
+            elapsed = max(time.monotonic() - self.trainer.started, 1e-9)
+            speed = (state.num_input_tokens_seen - self.first_token) / elapsed
+            text = f"step {state.global_step} of {state.max_steps}, loss {self.trainer.loss:.3f}, {speed:,.0f} tokens/s"
+            self.report(state.global_step - self.first_step, state.max_steps - self.first_step, text)
+
+
+def logs(settings: Settings, first_step: int) -> list[TrainerCallback]:
+    """TensorBoard in output/logs, where it is wanted. What an earlier session wrote after `first_step` is hidden."""
+    installed = importlib.util.find_spec("tensorboard") is not None
+    if settings.report_to is None and not installed:
+        return []
+    if settings.report_to is not None and "tensorboard" not in settings.report_to:
+        return []
+    if not installed:
+        raise ValueError("report_to tensorboard: it is not installed. pip install tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers.integrations import TensorBoardCallback
+
+    folder = str(Path(settings.output) / "logs")
+    return [TensorBoardCallback(SummaryWriter(folder, purge_step=first_step + 1 if first_step else None))]

@@ -1,0 +1,73 @@
+"""Checkpoints: folders that are whole, or do not count."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+import zlib
+from pathlib import Path
+
+from unbottle.train.files import put_folder, whole_disk, write_json
+
+PREFIX = "checkpoint-"
+MANIFEST = "manifest.json"
+BLOCK = 1 << 20
+
+
+def seal(temporary: Path, folder: Path) -> Path:
+    """A checkpoint that was written under another name gets its list of files, and only then its own name."""
+    with whole_disk(folder):
+        write_json(temporary / MANIFEST, {path.name: _mark(path) for path in sorted(temporary.iterdir())})
+        put_folder(temporary, folder / temporary.name)
+    return folder / temporary.name
+
+
+def latest(folder: Path) -> Path | None:
+    """The last checkpoint that is whole. One that is not is named in a warning, and passed over."""
+    for path in reversed(_sorted(folder)):
+        if not (problem := _problem(path)):
+            return path
+        warnings.warn(f"{path} is not complete ({problem}); going on from the one before it.", stacklevel=2)
+    return None
+
+
+def rotate(folder: Path, keep: int) -> None:
+    """Only the last few stay."""
+    for path in _sorted(folder)[:-keep]:
+        (path / MANIFEST).unlink(missing_ok=True)  # first: what is half deleted must not count
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def step_of(path: Path) -> int:
+    return int(path.name.removeprefix(PREFIX))
+
+
+def _sorted(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdigit()]
+    return sorted(found, key=step_of)
+
+
+def _mark(path: Path) -> list[int]:
+    """Size and checksum of a file."""
+    checksum = 0
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            checksum = zlib.crc32(block, checksum)
+    return [path.stat().st_size, checksum]
+
+
+def _problem(path: Path) -> str | None:
+    try:
+        files = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        for name, (size, checksum) in files.items():
+            found = _mark(path / name)
+            if found[0] != size:
+                return f"{name} has {found[0]} bytes, not {size}"
+            if found[1] != checksum:
+                return f"{name} was damaged"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, ValueError, TypeError, AttributeError):
+        return f"{MANIFEST} can not be read"
+    return None

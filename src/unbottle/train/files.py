@@ -1,0 +1,79 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+SAYS_FULL = (
+    "No space left on device",
+    "os error 28",
+    "Disk quota exceeded",
+    "failed writing file",
+    "file write failed",
+)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """All of it, or what was there before."""
+    with whole_disk(path.parent):
+        temporary = path.with_name(f".{path.name}.writing")
+        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        sync(temporary)
+        os.replace(temporary, path)
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid JSON ({error}): it was edited. Use another output folder.") from error
+
+
+def sync(path: Path) -> None:
+    """What was written reaches the disk; of a folder: the names in it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def put_folder(temporary: Path, final: Path) -> None:
+    """A folder that was written under another name takes its place."""
+    for path in temporary.rglob("*"):
+        if path.is_file():
+            sync(path)
+    if final.exists():
+        aside = final.with_name(f".{final.name}.old")
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(final, aside)
+        os.replace(temporary, final)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(temporary, final)
+    sync(final.parent)
+
+
+@contextmanager
+def whole_disk(folder: Path) -> Iterator[None]:
+    """A full disk, however the libraries call it, becomes one sentence."""
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if getattr(error, "errno", None) in FULL or any(text in str(error) for text in SAYS_FULL):
+            raise OSError(
+                errno.ENOSPC,
+                f"the disk of {folder} is full. What was written before is complete: make room and run the same "
+                "command again, and it goes on from there",
+            ) from error
+        raise

@@ -1,0 +1,147 @@
+"""train_lm: a language model, windows of text, settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PrinterCallback, set_seed
+from transformers.utils import logging
+
+from unbottle.hf.attach import innermost
+from unbottle.hf.callback import HeadGradientCallback
+from unbottle.hf.fingerprint import fingerprint
+from unbottle.hf.mixin import HeadMixin
+from unbottle.train.callbacks import Progress, Report, logs
+from unbottle.train.checkpoints import latest, step_of
+from unbottle.train.collate import collate
+from unbottle.train.files import read_json, write_json
+from unbottle.train.folder import RECORD, claim, locked
+from unbottle.train.refusals import refuse
+from unbottle.train.result import Result
+from unbottle.train.settings import Settings
+from unbottle.train.trained import MODEL, TRAINED
+from unbottle.train.trainer import LanguageTrainer, arguments
+
+ALIGNED = 64  # bytes
+
+
+def train_lm(
+    model: Any, train: Any, valid: Any, settings: Settings, *, report: Report | None = None, tokenizer: Any = None
+) -> Result:
+    """Train a causal model, with a head or without, on windows of tokens; the model itself changes.
+
+    `train` and `valid` (or None) are data sets of {"input_ids", "labels"}. The trained model is saved to output/model.
+    A run that was killed goes on when it is called again: it ends with the weights and losses of one that was not, bit
+    for bit, in one process on the same machine.
+    """
+    refuse(model, train, settings)
+    folder = Path(settings.output)
+    with locked(folder), quiet():
+        record = claim(folder, identity(model, train, valid, settings))
+        set_seed(settings.seed)
+        align(model)
+        trained = TRAINED[settings.train](model, train, valid, settings, report)
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        checkpoint = latest(folder / "checkpoints")
+        use_cache = model.config.use_cache if hasattr(model.config, "use_cache") else None
+        trainer = LanguageTrainer(
+            trained.model,
+            arguments(settings, evaluates=valid is not None),
+            settings=settings,
+            data_collator=collate,
+            train_dataset=trained.train,
+            eval_dataset=trained.valid,
+            callbacks=[HeadGradientCallback()] if isinstance(innermost(model), HeadMixin) else [],
+        )
+        trainer.remove_callback(PrinterCallback)
+        if valid is not None and "before" not in record:
+            record["before"] = {"valid_loss": trainer.evaluate()["eval_loss"]}
+            write_json(folder / RECORD, record)
+        _train(trainer, checkpoint, report)
+        if use_cache is not None:
+            model.config.use_cache = use_cache  # the Trainer turned it off, and it would be saved
+        trained.save(folder, tokenizer)
+        shutil.rmtree(trainer.args.output_dir or "", ignore_errors=True)
+        return _result(trainer, record, folder)
+
+
+def _train(trainer: LanguageTrainer, checkpoint: Path | None, report: Report | None) -> None:
+    resumed = None if checkpoint is None else str(checkpoint)
+    if checkpoint is not None:
+        state = read_json(checkpoint / "trainer_state.json")
+        if state["global_step"] >= state["max_steps"]:  # killed after its last step
+            trainer._load_from_checkpoint(str(checkpoint))
+            trainer.state = type(trainer.state).load_from_json(str(checkpoint / "trainer_state.json"))
+            trainer.restore_midway(str(checkpoint))
+            return
+    trainer.add_callback(Progress(trainer, report, resumed))
+    for callback in logs(trainer.settings, 0 if checkpoint is None else step_of(checkpoint)):
+        trainer.add_callback(callback)
+    set_seed(trainer.settings.seed)  # whatever was drawn before, in this session or the first
+    trainer.train(resume_from_checkpoint=resumed)
+
+
+def _result(trainer: LanguageTrainer, record: dict[str, Any], folder: Path) -> Result:
+    history: list[dict[str, Any]] = trainer.state.log_history
+    before = [(0, record["before"]["valid_loss"])] if "before" in record else []
+    seconds, tokens = trainer.seconds, int(trainer.state.num_input_tokens_seen)
+    return Result(
+        steps=trainer.state.global_step,
+        losses=tuple((line["step"], line["loss"]) for line in history if "loss" in line),
+        valid_losses=tuple(before + [(line["step"], line["eval_loss"]) for line in history if "eval_loss" in line]),
+        tokens=tokens,
+        seconds=seconds,
+        tokens_per_second=tokens / max(seconds, 1e-9),
+        folder=str(folder / MODEL),
+    )
+
+
+def identity(model: Any, train: Any, valid: Any, settings: Settings) -> dict[str, Any]:
+    """What must not change while a run is interrupted."""
+    target = innermost(model)
+    weights = json.dumps(fingerprint(target), sort_keys=True)
+    return {
+        "settings": settings.to_dict(),
+        "model": {
+            "class": target._get_name(),
+            "head": str(target.head.config.method) if isinstance(target, HeadMixin) else None,
+            "weights": hashlib.sha256(weights.encode()).hexdigest()[:16],
+        },
+        "data": {"train": _name(train), "valid": _name(valid)},
+    }
+
+
+def _name(data: Any) -> str | None:
+    if data is None:
+        return None
+    if hasattr(data, "fingerprint"):
+        return str(data.fingerprint())[:16]
+    return f"{len(data)} windows" if hasattr(data, "__len__") else "a stream"
+
+
+@torch.no_grad()
+def align(model: Any) -> None:
+    """Weights that lie in a file get memory of their own: how products round depends on where their factors lie."""
+    for parameter in model.parameters():
+        if parameter.data_ptr() % ALIGNED:
+            parameter.data = parameter.data.clone()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bars but ours. The Trainer sets the level of all logs of transformers; here only for its own time."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

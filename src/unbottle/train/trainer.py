@@ -1,0 +1,173 @@
+"""LanguageTrainer: the Trainer of Hugging Face, with checkpoints that are whole and a validation loss per token."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_utils import EvalLoopOutput
+
+from unbottle.train.checkpoints import PREFIX, rotate, seal
+from unbottle.train.files import read_json, whole_disk, write_json
+from unbottle.train.settings import Settings
+
+WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
+HEAD = ".head."
+
+
+class LanguageTrainer(Trainer):
+    """Writes a checkpoint under another name first, and only what training changes: the rest comes with the model."""
+
+    model: Any
+
+    def __init__(self, *args: Any, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.settings = settings
+        self.checkpoints = Path(settings.output) / "checkpoints"
+        self.loss = math.nan  # of the last step
+        self.seconds_before, self.started = 0.0, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Of training, all sessions of this run together."""
+        return self.seconds_before + time.monotonic() - self.started
+
+    # -- steps
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """As always; the head in groups of its own where its learning rate differs."""
+        fresh = self.optimizer is None
+        optimizer = super().create_optimizer(model)
+        if fresh and self.settings.head_lr != 1.0:
+            head = {id(p) for name, p in self.model.named_parameters() if HEAD in f".{name}"}
+            for group in [*optimizer.param_groups]:
+                theirs = [p for p in group["params"] if id(p) in head]
+                group["params"] = [p for p in group["params"] if id(p) not in head]
+                lr = group["lr"] * self.settings.head_lr
+                optimizer.add_param_group({**group, "params": theirs, "lr": lr})
+        return optimizer
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        """As always, but a loss that is no number ends the run before it gets into a checkpoint."""
+        loss = super().training_step(*args, **kwargs)
+        self.loss = loss.item() * self.current_gradient_accumulation_steps
+        if not math.isfinite(self.loss):
+            raise ValueError(
+                f"the loss is {self.loss} at step {self.state.global_step + 1}. Lower lr ({self.settings.lr}), or set "
+                "clip and warmup_steps; checkpoints from before are kept."
+            )
+        return loss
+
+    def evaluation_loop(self, dataloader: Any, description: str, *args: Any, **kwargs: Any) -> EvalLoopOutput:
+        """The mean loss of all tokens that were predicted, however they fall into batches."""
+        self.model.eval()
+        total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
+        rows = 0
+        quick = {"skip_logits": True} if hasattr(self.model, "head") else {}
+        with torch.no_grad():
+            for batch in dataloader:
+                inputs = self._prepare_inputs(batch)
+                count = (inputs["labels"][:, 1:] != -100).sum()
+                with self.accelerator.autocast():
+                    loss = self.model(**inputs, **quick, num_items_in_batch=count)["loss"]
+                total += torch.stack([loss.double() * count, count.double()])
+                rows += len(inputs["labels"])
+        loss_sum, tokens = total.tolist()
+        return EvalLoopOutput(None, None, {"eval_loss": loss_sum / max(tokens, 1.0)}, rows)  # type: ignore[arg-type]
+
+    # -- checkpoints
+
+    def changing(self) -> dict[str, Tensor]:
+        """What training changes, by name: parameters that get a gradient, and buffers that are saved."""
+        parameters = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        buffers = {name: value for name, value in self.model.state_dict().items() if name not in parameters}
+        trained = {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
+        return trained | {name: value for name, value in buffers.items() if isinstance(value, Tensor)}
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        name = f"{PREFIX}{self.state.global_step}"
+        temporary = Path(str(self.args.output_dir)) / name
+        shutil.rmtree(temporary, ignore_errors=True)
+        with whole_disk(self.checkpoints):
+            try:
+                super()._save_checkpoint(model, trial)
+                midway = {
+                    "loss": self._tr_loss.item(),  # of the steps since the last line of the log
+                    "logged": self._globalstep_last_logged,
+                    "seconds": self.seconds,
+                }
+                write_json(temporary / MIDWAY, midway)
+                seal(temporary, self.checkpoints)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
+        rotate(self.checkpoints, self.settings.keep)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        assert output_dir is not None
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+        tensors = {name: value.cpu().contiguous().clone() for name, value in self.changing().items()}
+        save_file(tensors, Path(output_dir) / WEIGHTS)
+
+    @torch.no_grad()
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        """Into the memory where the weights lie: where they lie, their products round alike."""
+        stored, here = load_file(Path(resume_from_checkpoint) / WEIGHTS), self.changing()
+        if missing := sorted(set(stored) ^ set(here)):
+            raise ValueError(f"{resume_from_checkpoint} belongs to another model: {missing[0]} is only in one of them.")
+        for name, value in stored.items():
+            here[name].copy_(value)
+
+    def restore_midway(self, checkpoint: str) -> None:
+        """What the Trainer forgets: the loss since the last line of the log, and the time."""
+        midway = read_json(Path(checkpoint) / MIDWAY)
+        self._tr_loss = torch.tensor(midway["loss"], device=self.args.device)
+        self._globalstep_last_logged = midway["logged"]
+        self.seconds_before, self.started = midway["seconds"], time.monotonic()
+
+
+def arguments(settings: Settings, *, evaluates: bool) -> TrainingArguments:
+    """Our settings in the Trainer's words. What it writes itself goes to a folder for things that are not whole yet."""
+    never = 10**9
+    return TrainingArguments(
+        output_dir=str(Path(settings.output) / ".writing"),
+        per_device_train_batch_size=settings.batch,
+        per_device_eval_batch_size=settings.batch,
+        gradient_accumulation_steps=settings.accumulate,
+        learning_rate=settings.lr,
+        adam_epsilon=settings.eps,
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.clip,
+        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+        warmup_steps=settings.warmup_steps,
+        num_train_epochs=settings.epochs,
+        max_steps=-1 if settings.max_steps is None else settings.max_steps,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        train_sampling_strategy="random" if settings.shuffle else "sequential",
+        bf16=settings.precision == "bfloat16",
+        fp16=settings.precision == "float16",
+        use_cpu=settings.device == "cpu",
+        logging_strategy="steps",
+        logging_steps=settings.log_every,
+        logging_nan_inf_filter=False,
+        eval_strategy="steps" if evaluates else "no",
+        eval_steps=settings.eval_every or never,
+        save_strategy="steps",
+        save_steps=settings.save_every or never,
+        include_num_input_tokens_seen="all",
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to=[name for name in settings.report_to or () if name != "tensorboard"] or "none",
+        run_name=Path(settings.output).name,
+        disable_tqdm=True,
+        log_level="error",
+        dataloader_pin_memory=torch.cuda.is_available(),
+    )

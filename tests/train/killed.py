@@ -1,0 +1,72 @@
+"""Trainings that are killed, each in a process of its own: python killed.py < JOBS (run by test_resume)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import tiny
+
+import unbottle.train.checkpoints
+from unbottle.train import train_lm
+from unbottle.train.trainer import LanguageTrainer
+
+PLACES = {
+    "step": (LanguageTrainer, "training_step"),
+    "write": (torch, "save"),  # in the middle of a checkpoint: weights are there, the rest is not
+    "seal": (unbottle.train.checkpoints, "put_folder"),  # all files are there, the name is not
+    "rotate": (Path, "unlink"),
+    "model": (unbottle.train.everything, "save_folder"),  # after the last step
+}
+
+
+def kill_at(where: str, count: int) -> None:
+    place, name = PLACES[where]
+    original, left = getattr(place, name), [count]
+
+    def counting(*args, **kwargs):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **kwargs)
+
+    setattr(place, name, counting)
+
+
+def run(job: dict, answer: Path) -> None:
+    warnings.simplefilter("error")
+    if job["where"] is not None:
+        kill_at(job["where"], job["count"])
+    result = train_lm(
+        tiny.model(job["method"]), tiny.windows(), tiny.windows(100, 1), tiny.settings(job["folder"], **job["options"])
+    )
+    answer.write_text(json.dumps(result.to_dict()))
+
+
+def main() -> None:
+    """Imports once, then a fork for each job: the exit code of each."""
+    torch.set_num_threads(1)
+    codes = []
+    for job in json.load(sys.stdin):
+        if not (child := os.fork()):
+            try:
+                run(job, Path(job["folder"]) / "answer.json")
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main()
