@@ -38,7 +38,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- help
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=str)
+@pytest.mark.parametrize("command", [(), *(tuple(name.split()) for name in COMMANDS)], ids=str)
 @pytest.mark.parametrize("ask", ["--help", "-h"])
 def test_help(command: tuple[str, ...], ask: str, capsys: pytest.CaptureFixture, monkeypatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")  # where typer's own help would force colours

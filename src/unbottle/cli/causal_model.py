@@ -9,7 +9,7 @@ from typing import Any
 
 def causal_model(path: str) -> tuple[Any, Any]:
     """The model, with its head if it has one, and the tokenizer saved beside it."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     from unbottle.hf.config_face import ConfigFace
     from unbottle.hf.saving import load
@@ -24,13 +24,8 @@ def causal_model(path: str) -> tuple[Any, Any]:
         ) from error
     if config.is_encoder_decoder:
         raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
-    model = load(path) if isinstance(config, ConfigFace) else AutoModelForCausalLM.from_pretrained(path)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"model {path!r} has no tokenizer beside it. Save one there with tokenizer.save_pretrained({path!r})."
-        ) from error
+    model: Any = load(path) if isinstance(config, ConfigFace) else AutoModelForCausalLM.from_pretrained(path)
+    tokenizer = tokenizer_of(path)
     words = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > words:
         raise ValueError(
@@ -38,6 +33,22 @@ def causal_model(path: str) -> tuple[Any, Any]:
             "model was trained with beside it."
         )
     return model, tokenizer
+
+
+def tokenizer_of(path: str) -> Any:
+    """The tokenizer saved in a folder. Without its files, transformers may raise, or make one that knows no word."""
+    from transformers import AutoTokenizer
+
+    failure: Exception | None = None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        if tokenizer("a word")["input_ids"]:
+            return tokenizer
+    except (OSError, ValueError) as error:
+        failure = error
+    raise ValueError(
+        f"model {path!r} has no tokenizer beside it. Save one there with tokenizer.save_pretrained({path!r})."
+    ) from failure
 
 
 def short_names(paths: Sequence[str]) -> list[str]:

@@ -15,9 +15,15 @@ import typer
 from unbottle.cli.bench import EXAMPLES as BENCH_EXAMPLES
 from unbottle.cli.bench import bench
 from unbottle.cli.ending import OK, REFUSED, ending
+from unbottle.cli.eval_analogy import EXAMPLES as EVAL_ANALOGY_EXAMPLES
+from unbottle.cli.eval_analogy import eval_analogy
+from unbottle.cli.eval_probe import EXAMPLES as EVAL_PROBE_EXAMPLES
+from unbottle.cli.eval_probe import eval_probe
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "bench": (bench, BENCH_EXAMPLES),
+    "eval analogy": (eval_analogy, EVAL_ANALOGY_EXAMPLES),
+    "eval probe": (eval_probe, EVAL_PROBE_EXAMPLES),
 }
 GROUPS = {  # name: what its commands have in common
     "eval": "Measure what a model predicts and generates.",
