@@ -13,11 +13,12 @@ from torch import Tensor
 
 from unbottle.eval.evaluating import evaluating
 from unbottle.eval.group import Group, Tally
-from unbottle.eval.overlapping import IGNORED
+from unbottle.eval.overlapping import IGNORED, Overlapping
 from unbottle.eval.spans import tokens_of_words
 from unbottle.eval.where import CONTEXT, ELSEWHERE, TOP, in_context, in_top
 
 PROPER, OTHER = "proper noun", "other"
+OVERLAP = {True: "read, not predicted again", False: "predicted in every window, unless its label is -100"}
 Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 Window = Mapping[str, Tensor]  # input_ids and labels, one dimension each; a label is the token at its own place
 
@@ -158,7 +159,7 @@ def _windowing(windows: Sequence[Window]) -> dict[str, Any]:
         "length": length,
         "stride": stride,
         "first token of a window": "read, not predicted",
-        "overlap": "read, not predicted again" if stride < length else "none",
+        "overlap": "none" if stride >= length else OVERLAP[isinstance(windows, Overlapping)],
     }
 
 

@@ -1,0 +1,178 @@
+"""Completion: the paper's protocol, deterministic, resumable, and scored again from its file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from byte_pairs import TEXT, byte_pairs
+from hypothesis import given
+from hypothesis import strategies as st
+from models import shaken, tiny
+
+from unbottle.eval.capitals import Capitals
+from unbottle.eval.completion import FILE, Completion, Protocol, completion, rescore
+from unbottle.eval.completion_file import read_completions
+from unbottle.eval.excerpts import excerpts
+from unbottle.eval.sampling import continuations
+from unbottle.hf import attach
+
+SMALL = Protocol(prompts=(3, 6), words=4, samples=3, batch=2, seed=1)
+TEXTS = [TEXT, TEXT.replace("Anna", "Berta")]
+
+
+def model_of(method: str | None = "softmax+cpr:5,20+mi"):
+    model = tiny("gpt2")
+    torch.manual_seed(0)
+    model.resize_token_embeddings(len(byte_pairs()))
+    return model if method is None else shaken(attach(model, method))
+
+
+def run(output: Path | None = None, protocol: Protocol = SMALL, **options):
+    model = options.pop("model", None) or model_of()
+    return completion(model, byte_pairs(), TEXTS, tagger=Capitals(), protocol=protocol, output=output, **options)
+
+
+# -- excerpts
+
+
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=4),
+    prompts=st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True).map(tuple),
+    words=st.integers(1, 4),
+    samples=st.integers(1, 8),
+    seed=st.integers(0, 3),
+)
+def test_excerpts(lengths: list[int], prompts: tuple[int, ...], words: int, samples: int, seed: int) -> None:
+    texts = [" \n ".join(f"{number}.{place}" for place in range(length)) for number, length in enumerate(lengths)]
+    need = max(prompts) + words
+    there = sum(length // need for length in lengths)
+    settings = {"prompts": prompts, "words": words, "samples": samples, "seed": seed}
+    if not there:
+        with pytest.raises(ValueError, match=f"no text of {need} words"):
+            excerpts(texts, **settings)
+        return
+    found = excerpts(texts, **settings)
+    assert found == excerpts(texts, **settings)
+    assert len(found) == min(samples, there) * len(prompts)
+    starts = {}
+    for each in found:
+        assert len(each.prompt.split()) == each.prompt_words
+        assert len(each.reference.split()) == words
+        assert any(f"{each.prompt} \n {each.reference}" in text for text in texts)
+        starts.setdefault(each.sample, set()).add(each.prompt.split()[0])
+    assert all(len(first) == 1 for first in starts.values())  # one sample, all prompts
+    assert len(set.union(*starts.values())) == len(starts)  # no sample twice
+
+
+# -- sampling
+
+
+@pytest.mark.parametrize("method", [None, "softmax+cpr:5,20+mi", "mos:2", "ps"])
+def test_continuations(method: str | None) -> None:
+    model, made = model_of(method), byte_pairs()
+    model.generation_config.eos_token_id = made.eos_token_id
+    prompts = ["The king of France met Anna", "She met", "the queen said that Anna should go"]
+    before = torch.get_rng_state()
+    model.train()
+    found = continuations(model, made, prompts, words=6, top_k=5, seed=3)
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), before)
+    assert found == continuations(model, made, prompts, words=6, top_k=5, seed=3)
+    assert found != continuations(model, made, prompts, words=6, top_k=5, seed=4)
+    assert all(1 <= len(text.split()) <= 6 for text in found)
+    assert all("<eos>" not in text for text in found)
+
+
+def test_padding_changes_nothing() -> None:
+    """With one candidate there is no chance: a row in a batch is the row alone."""
+    model, made = model_of().eval(), byte_pairs()
+    prompts = ["The king of France met Anna", "She met"]
+    together = continuations(model, made, prompts, words=3, top_k=1, seed=0)
+    assert together == [continuations(model, made, [prompt], words=3, top_k=1, seed=9)[0] for prompt in prompts]
+
+
+def test_only_the_most_likely_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, made, seen = model_of("mos:2").eval(), byte_pairs(), []
+    before = model.generate
+    monkeypatch.setattr(model, "generate", lambda *args, **named: (seen.append(before(*args, **named)), seen[-1])[1])
+    continuations(model, made, ["The king of France met Anna"], words=5, top_k=3, seed=0)
+    [ids], start = seen[0].tolist(), len(made("The king of France met Anna").input_ids)
+    with torch.no_grad():
+        logits = model(seen[0]).logits[0]
+    logits[:, made.eos_token_id] = -torch.inf
+    ranks = [int((logits[t - 1] > logits[t - 1, ids[t]]).sum()) for t in range(start, len(ids))]
+    assert max(ranks) <= 2
+    assert len({*ranks}) > 1
+
+
+def test_no_room() -> None:
+    with pytest.raises(ValueError, match=r"leaves no room for 50 words: .* reads at most 128"):
+        continuations(model_of(None), byte_pairs(), ["a b " * 45], words=50, top_k=5, seed=0)
+
+
+# -- the whole
+
+
+def test_the_file_holds_all_there_is_to_score(tmp_path: Path) -> None:
+    seen = []
+    found = run(tmp_path, report=lambda *told: seen.append(told))
+    assert found.continuations == 6
+    assert seen[-1][:2] == (6, 6)
+    assert list(found.scores) == ["all", "3", "6"]
+    settings, rows = read_completions(tmp_path / FILE)
+    again = rescore(settings, rows, tagger=Capitals())
+    assert again.to_dict() == json.loads(json.dumps(found.to_dict()))
+    assert run() == found  # without a file, the same
+    assert [row["prompt_words"] for row in rows] == [3] * 3 + [6] * 3
+    assert "capitals" in found.tagger
+    assert found.implementations["CIDEr"].startswith("unbottle.eval.metrics.cider: equals pycocoevalcap")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Completion, bytes]:
+    folder = tmp_path_factory.mktemp("whole")
+    return run(folder), (folder / FILE).read_bytes()
+
+
+@pytest.mark.parametrize("left", [0, 3, 900, 1200, 10**6])
+def test_a_killed_run_ends_with_the_same_file(
+    left: int, uninterrupted: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut at any byte: in the first line, in a later one, in the middle of a batch, at the end."""
+    wanted, whole = uninterrupted
+    (tmp_path / FILE).write_bytes(whole[:left])
+    found = run(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == whole
+    assert found == wanted
+    monkeypatch.setattr(sys.modules[completion.__module__], "continuations", None)  # nothing is left to generate
+    assert run(tmp_path) == found
+
+
+def test_another_run_is_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(ValueError, match="seed 1 there and 2 here"):
+        run(tmp_path, Protocol(**{**vars(SMALL), "seed": 2}))
+    with pytest.raises(ValueError, match="other settings: model"):
+        run(tmp_path, model=model_of("ps"))
+    with pytest.raises(ValueError, match="continues other texts"):
+        completion(model_of(), byte_pairs(), TEXTS[::-1], tagger=Capitals(), protocol=SMALL, output=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"words": 3}\n{"prompt": 1}', "words", "[]\n[]"])
+def test_no_file_of_completions(text: str, tmp_path: Path) -> None:
+    (tmp_path / "some").write_text(text)
+    with pytest.raises(ValueError, match="not a whole file of completions"):
+        read_completions(tmp_path / "some")
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="has an encoder"):
+        run(model=tiny("t5"))
+    with pytest.raises(ValueError, match="top_k 0"):
+        Protocol(top_k=0)
+    with pytest.raises(ValueError, match="no text of 170 words"):
+        run(protocol=Protocol())
