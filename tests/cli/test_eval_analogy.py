@@ -10,6 +10,7 @@ import tiny_causal
 from transformers import T5Config, T5ForConditionalGeneration
 
 from unbottle.cli import eval_analogy
+from unbottle.cli.aligned import aligned
 from unbottle.cli.program import main
 from unbottle.data.analogy import KINDS, PARTS, RELATIONS, analogies, training_text
 from unbottle.data.analogy.generate import SIZE
@@ -61,6 +62,15 @@ def test_contexts_and_training_text_are_written_without_a_model(tmp_path: Path, 
     assert "8 contexts (test)" in capsys.readouterr().out
 
 
+def test_huge_perplexities_fit_in_a_column() -> None:
+    assert [eval_analogy.number(value) for value in (2.0, 2e9, float("inf"))] == ["2.000", "2.00e+09", "inf"]
+    assert aligned(("a", "b"), [("x", "2.000"), ("yy", "2.00e+09")]).splitlines() == [
+        "a          b",
+        "x      2.000",
+        "yy  2.00e+09",
+    ]
+
+
 def test_dry_run_prints_the_config_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     output = tmp_path / "run"
     assert main(["eval", "analogy", "nowhere", "--kind", "edge", "--output", str(output), "--dry-run"]) == 0
@@ -81,6 +91,7 @@ def test_dry_run_prints_the_config_and_does_nothing(tmp_path: Path, capsys: pyte
         (("MODEL", "--size", "3"), "size=3"),
         (("MODEL", "--batch", "0"), "batch=0"),
         (("EMPTY",), "has no config.json"),
+        (("./nowhere",), "model './nowhere' has no config.json"),
         (("T5",), "is an encoder-decoder (t5)"),
         (("BARE",), "has no tokenizer beside it"),
         (("WIDE",), "its tokenizer has"),

@@ -111,6 +111,7 @@ def test_answers_and_distractors_are_two_pairs(items: list[Analogy]) -> None:
         else:
             assert not {(first, second), (second, first)} & known
             assert sum(len({(a, b), (b, a)} & known) for a in item.answers for b in item.distractors) == 2
+            assert sum(word in {left for left, _ in known} for word in item.answers) == 1  # one from each side
 
 
 def test_prompts_mention_the_answers_in_order_and_no_distractor(items: list[Analogy]) -> None:

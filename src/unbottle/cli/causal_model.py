@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not looked for there
 
 
 def causal_model(path: str) -> tuple[Any, Any]:
@@ -14,7 +17,7 @@ def causal_model(path: str) -> tuple[Any, Any]:
     from unbottle.hf.config_face import ConfigFace
     from unbottle.hf.saving import load
 
-    if Path(path).exists() and not (Path(path) / "config.json").is_file():
+    if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
     try:
         config = AutoConfig.from_pretrained(path)

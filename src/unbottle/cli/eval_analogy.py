@@ -42,9 +42,7 @@ class Choice:
 
 
 def eval_analogy(
-    model: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL...", help="Folders, with a head or without.")
-    ] = None,
+    model: Annotated[list[str] | None, typer.Argument(metavar="MODEL", help="Folders, with a head or without.")] = None,
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help=f"{KINDS}; repeatable. [all]")] = None,
     relation: Annotated[
         list[str] | None, typer.Option(metavar="RELATION", help=f"{RELATIONS}; repeatable. [all]")
@@ -141,10 +139,15 @@ def table(results: Mapping[str, AnalogyResult]) -> str:
             row.kind,
             row.relation,
             str(row.items),
-            *(f"{value:.3f}" for value in (row.perplexity, row.floor, row.token_perplexity, row.token_floor)),
+            *map(number, (row.perplexity, row.floor, row.token_perplexity, row.token_floor)),
             *(f"{value:.4f}" for value in (row.answer_mass, row.distractor_mass)),
         )
         for name, result in results.items()
         for row in result.rows
     ]
     return aligned(title, rows)
+
+
+def number(value: float) -> str:
+    """Perplexities in columns: an untrained model has huge ones."""
+    return f"{value:.3f}" if value < 1e6 else f"{value:.2e}"

@@ -23,7 +23,7 @@ unbottle eval probe gpt2-cpr --prompt "I like [-tennis], [-golf], and" --k 10 --
 
 
 def eval_probe(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Folders, with a head or without.")],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Folders, with a head or without.")],
     prompt: Annotated[
         list[str] | None,
         typer.Option(
