@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import tiny
+import tiny_training as tiny
 
 import unbottle.train.checkpoints
 from unbottle.train import train_lm
@@ -25,6 +25,7 @@ PLACES = {
     "write": (torch, "save"),  # in the middle of a checkpoint: weights are there, the rest is not
     "seal": (unbottle.train.checkpoints, "put_folder"),  # all files are there, the name is not
     "rotate": (Path, "unlink"),
+    "states": (unbottle.train.states, "put_file"),  # while hidden states are written
     "model": (unbottle.train.everything, "save_folder"),  # after the last step
 }
 

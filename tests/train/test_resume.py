@@ -13,8 +13,13 @@ import pytest
 SCRIPT = Path(__file__).with_name("killed.py")
 METHOD = "softmax+cpr:5,20+mi"
 MANY = {"accumulate": 2, "eval_every": 3, "epochs": 1.7, "max_steps": None, "head_lr": 2.0}
+HEAD, LORA = MANY | {"train": "head"}, MANY | {"train": "lora"}
 KILLS = {  # options, and where it is killed again and again
-    "unbroken": (MANY, []),
+    "unbroken all": (MANY, []),
+    "unbroken head": (HEAD, []),
+    "unbroken lora": (LORA, []),
+    "head": (HEAD, [("states", 1), ("write", 4)]),
+    "lora": (LORA, [("write", 4)]),
     "steps": (
         MANY,
         [("step", 9), ("write", 5), ("step", 2)],
@@ -24,10 +29,10 @@ KILLS = {  # options, and where it is killed again and again
 
 
 def jobs(folder: Path, options: dict, kills: list) -> list[dict]:
-    """Killed, killed again, to its end; and once more, when nothing is left to do."""
+    """Killed, killed again, to its end; one that was not killed once more, when nothing is left to do."""
     job = {"folder": str(folder), "options": options, "method": METHOD}
     killed = [job | {"where": where, "count": count} for where, count in kills]
-    return [*killed, *[job | {"where": None, "count": 0}] * 2]
+    return [*killed, *[job | {"where": None, "count": 0}] * (1 if kills else 2)]
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +50,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[int],
 @pytest.mark.parametrize("name", KILLS)
 def test_killed_and_resumed(name: str, runs: dict[str, tuple[list[int], Path]]) -> None:
     codes, folder = runs[name]
-    assert codes == [*[-signal.SIGKILL] * len(KILLS[name][1]), 0, 0]
-    unbroken = runs["unbroken"][1]
+    kills = len(KILLS[name][1])
+    assert codes == ([*[-signal.SIGKILL] * kills, 0] if kills else [0, 0])
+    unbroken = runs[f"unbroken {KILLS[name][0].get('train', 'all')}"][1]
     weights = [(path / "model" / "model.safetensors").read_bytes() for path in (folder, unbroken)]
     assert weights[0] == weights[1]
     found, wanted = (json.loads((path / "answer.json").read_text()) for path in (folder, unbroken))

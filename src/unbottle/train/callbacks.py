@@ -15,6 +15,10 @@ from unbottle.train.settings import Settings
 Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 
 
+def silent(done: float, total: float, text: str) -> None:
+    """Nobody watches."""
+
+
 class Progress(TrainerCallback):
     """Tells how far training is, and picks up where a checkpoint left off."""
 

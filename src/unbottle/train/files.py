@@ -28,8 +28,7 @@ def write_json(path: Path, data: Any) -> None:
     with whole_disk(path.parent):
         temporary = path.with_name(f".{path.name}.writing")
         temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        sync(temporary)
-        os.replace(temporary, path)
+        put_file(temporary, path)
 
 
 def read_json(path: Path) -> Any:
@@ -46,6 +45,12 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def put_file(temporary: Path, final: Path) -> None:
+    """A file that was written under another name takes its place."""
+    sync(temporary)
+    os.replace(temporary, final)
 
 
 def put_folder(temporary: Path, final: Path) -> None:

@@ -1,0 +1,129 @@
+"""HeadAlone: a new output layer on a model that stays as it is."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from unbottle.hf.loss import shifted
+from unbottle.hf.text import states
+from unbottle.train.callbacks import Report, silent
+from unbottle.train.everything import MODEL, save_folder
+from unbottle.train.settings import Settings
+from unbottle.train.states import StateStore, open_store
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class HeadAlone:
+    """The backbone reads every window once, in evaluation mode; the head trains on what it said.
+
+    A stream has no end to read ahead to, and wbwR asks the backbone again at every step: there it reads along.
+    """
+
+    def __init__(self, model: Any, train: Any, valid: Any, settings: Settings, report: Report | None) -> None:
+        self.trainable = {name: p.requires_grad for name, p in model.named_parameters()}
+        model.requires_grad_(False)
+        model.head.requires_grad_(True)
+        self.model, self.train, self.valid = FrozenBackbone(model), train, valid
+        if hasattr(train, "__len__") and not model.head.config.method.wbwr:
+            self.train = stored(model, train, settings, report or silent)
+            self.valid = None if valid is None else stored(model, valid, settings, report or silent)
+
+    def save(self, folder: Path, tokenizer: Any) -> None:
+        """All of the model, head and backbone, to folder/model."""
+        model = self.model.model
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(self.trainable[name])
+        save_folder(folder / MODEL, model, tokenizer)
+
+
+class FrozenBackbone(nn.Module):
+    """A model whose head alone is in training mode, and which takes hidden states in place of words to read."""
+
+    loss_type = "ForCausalLM"  # the Trainer counts shifted labels
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.config = model.config
+
+    @property
+    def head(self) -> Any:
+        return self.model.head
+
+    def train(self, mode: bool = True) -> FrozenBackbone:
+        self.training = mode
+        self.model.eval()
+        self.model.head.train(mode)
+        return self
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        labels: Tensor,
+        layers: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Tensor]:
+        count = num_items_in_batch
+        if layers is None:
+            said = self.model(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                labels=labels,
+                num_items_in_batch=count,
+                skip_logits=True,
+            )
+            return {"loss": said.loss}
+        here = states(layers.to(self.model.dtype), input_ids, attention_mask, None, past=None)
+        answer = self.model._answer(
+            here, past=None, labels=shifted(labels), num_items=count, logits_to_keep=0, skip_logits=True
+        )
+        return {"loss": answer.loss}
+
+
+class StoredWindows(Dataset):
+    """Windows, each with what the backbone says about it."""
+
+    def __init__(self, windows: Any, store: StateStore) -> None:
+        self.windows, self.store = windows, store
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, place: int) -> dict[str, Tensor]:
+        window = self.windows[place]
+        return {**window, "layers": self.store[place][: len(window["input_ids"])]}
+
+
+def stored(model: Any, windows: Any, settings: Settings, report: Report) -> StoredWindows:
+    """Windows with hidden states, which are computed now where they are not there yet."""
+    folder = Path(settings.states or Path(settings.output) / "states")
+    store = open_store(folder, model, windows, DTYPES[settings.states_dtype], settings.precision)
+    device = torch.device("cuda") if settings.device == "auto" and torch.cuda.is_available() else model.device
+    mixed = settings.precision != "float32"
+    context: Any = torch.autocast(device.type, DTYPES[settings.precision]) if mixed else contextlib.nullcontext()
+    model.to(device).eval()
+
+    def layers(batch: dict[str, Tensor]) -> Tensor:
+        given = {name: value.to(device) for name, value in batch.items() if name != "labels"}
+        with context:
+            return layers_of(model, given).cpu()
+
+    store.fill(windows, layers, settings.batch, report)
+    return StoredWindows(windows, store)
+
+
+def layers_of(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+    """The layers that the head reads, B T L D."""
+    wanted = model._wanted_layers(False, model.config.get_text_config().num_hidden_layers)
+    outputs = model._backbone(**inputs, use_cache=False, output_hidden_states=wanted)
+    layers: Tensor = model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
+    return layers

@@ -1,0 +1,127 @@
+"""StateStore: what a frozen model says about each window, computed once and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from unbottle.train.callbacks import Report
+from unbottle.train.collate import collate
+from unbottle.train.files import put_file, whole_disk, write_json
+
+SHARD = 256 << 20  # bytes
+LAYERS, MANIFEST, FORMAT = "layers", "states.json", 1
+UNIMPORTANT = ("_name_or_path", "architectures", "transformers_version", "use_cache", "unbottle")  # of a config
+
+
+class StateStore:
+    """Windows x tokens x layers x hidden size, in files that are mapped into memory, not read.
+
+    The folder bears the name of everything that the states depend on, so a store is right or it is not found. A store
+    that was not finished is finished.
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
+        self.folder, self.shape, self.dtype = folder, shape, dtype
+        self.per_shard = max(1, SHARD // (shape[1] * shape[2] * shape[3] * dtype.itemsize))
+        self.shards = -(-shape[0] // self.per_shard)
+        self._open: dict[int, Any] = {}
+
+    def __getitem__(self, place: int) -> Tensor:
+        """Of one window, T L D."""
+        shard, row = divmod(place, self.per_shard)
+        if shard not in self._open:
+            self._open[shard] = safe_open(self._file(shard), framework="pt").get_slice(LAYERS)
+        layers: Tensor = self._open[shard][row : row + 1]
+        return layers[0]
+
+    @torch.no_grad()
+    def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
+        """Write what is missing."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        missing = [shard for shard in range(self.shards) if not self._whole(shard)]
+        self._refuse_full_disk(len(missing))
+        for done, shard in enumerate(missing):
+            places = range(shard * self.per_shard, min((shard + 1) * self.per_shard, self.shape[0]))
+            found = torch.zeros(len(places), *self.shape[1:], dtype=self.dtype)
+            for start in range(0, len(places), batch):
+                rows = collate([windows[place] for place in places[start : start + batch]])
+                states = layers(rows)
+                found[start : start + len(states), : states.shape[1]] = states.to(self.dtype)
+                work = done + (start + len(states)) / len(places)
+                report(work, len(missing), f"hidden states, part {shard + 1} of {self.shards}")
+            temporary = self._file(shard).with_suffix(".writing")
+            with whole_disk(self.folder):
+                save_file({LAYERS: found}, temporary)
+                put_file(temporary, self._file(shard))
+
+    def _file(self, shard: int) -> Path:
+        return self.folder / f"{shard:05d}.safetensors"
+
+    def _whole(self, shard: int) -> bool:
+        """Whether a part is there, and as long as it says it is."""
+        rows = min(self.per_shard, self.shape[0] - shard * self.per_shard)
+        try:
+            with safe_open(self._file(shard), framework="pt") as file:
+                return bool(file.get_slice(LAYERS).get_shape() == [rows, *self.shape[1:]])
+        except (OSError, SafetensorError):
+            return False
+
+    def _refuse_full_disk(self, missing: int) -> None:
+        size = self.shape[1] * self.shape[2] * self.shape[3] * self.dtype.itemsize
+        needed, free = missing * min(self.per_shard, self.shape[0]) * size, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise OSError(
+                f"the hidden states need {needed / 1e9:.1f} GB in {self.folder}, with {free / 1e9:.1f} GB free: set "
+                "states to a folder with more room or states_dtype to bfloat16, or give less text."
+            )
+
+
+def open_store(folder: Path, model: Any, windows: Any, dtype: torch.dtype, precision: str) -> StateStore:
+    """The place for the states of these windows under this model; it may be empty."""
+    depth, size = model.head.config.block[0], model.head.config.hidden_size
+    length = max(len(windows[place]["input_ids"]) for place in {0, len(windows) - 1})
+    shape = (len(windows), length, depth, size)
+    about = {
+        "format": FORMAT,
+        "versions": {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")},
+        "model": weights_name(model),
+        "windows": windows_name(windows),
+        "shape": list(shape),
+        "dtype": str(dtype),
+        "precision": precision,
+    }
+    name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    write_json(folder / name / MANIFEST, about)
+    return StateStore(folder / name, shape, dtype)
+
+
+def weights_name(model: Any) -> str:
+    """Of every weight under the head, bit for bit, and of the config that says what to do with them."""
+    config = {name: value for name, value in model.config.to_dict().items() if name not in UNIMPORTANT}
+    made = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
+    for name, value in model.state_dict().items():
+        if not name.startswith("head."):
+            made.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+            made.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return made.hexdigest()
+
+
+def windows_name(windows: Any) -> str:
+    if hasattr(windows, "fingerprint"):
+        return str(windows.fingerprint())
+    made = hashlib.sha256()
+    for place in range(len(windows)):
+        made.update(windows[place]["input_ids"].contiguous().numpy().data)
+    return made.hexdigest()

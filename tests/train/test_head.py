@@ -1,0 +1,83 @@
+"""The head alone, on stored hidden states, learns what it learns on a frozen model that reads along."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny_training as tiny
+import torch
+
+from unbottle.train import states, train_lm
+
+METHODS = ["softmax+cpr:5,20+mi", "ps+c", "mos:2+r:5", "softmax+wbwr:3"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stored_states_train_as_a_frozen_model_does(method: str, tmp_path) -> None:
+    steps = {"max_steps": 10, "log_every": 1}
+    data = tiny.windows(), tiny.windows(101, 1)  # the last window of 101 is shorter
+    model = tiny.model(method)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    stored = train_lm(model, *data, tiny.settings(tmp_path / "stored", train="head", **steps))
+    other = tiny.model(method, dropout=0.0)
+    other.requires_grad_(False)
+    other.head.requires_grad_(True)
+    reading = train_lm(other, *data, tiny.settings(tmp_path / "reading", train="all", **steps))
+    assert np.allclose(stored.losses, reading.losses, atol=1e-5)
+    assert np.allclose(stored.valid_losses, reading.valid_losses, atol=1e-5)
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all(name.startswith("head.") for name in changed)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert bool([*tmp_path.glob("stored/states/*/*.safetensors")]) == ("wbwr" not in method)
+
+
+def store(folder, model, windows):
+    return states.open_store(folder, model, windows, torch.float32, "float32")
+
+
+def test_a_store_is_for_one_model_one_text_and_one_depth(tmp_path) -> None:
+    model, windows = tiny.model(), tiny.windows()
+    same = store(tmp_path, tiny.model(), tiny.windows()).folder
+    assert store(tmp_path, model, windows).folder == same
+    others = [
+        store(tmp_path, tiny.model(seed=1), windows).folder,
+        store(tmp_path, tiny.model("softmax+c"), windows).folder,
+        store(tmp_path, model, tiny.windows(seed=1)).folder,
+        states.open_store(tmp_path, model, windows, torch.bfloat16, "float32").folder,
+    ]
+    with torch.no_grad():
+        next(model.parameters())[3, 2] += 1e-6
+    others.append(store(tmp_path, model, windows).folder)
+    assert len({same, *others}) == 6
+
+
+def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several files; what is missing or cut is written again, what is there is kept."""
+    windows, shape = tiny.windows(130), (11, 12, 3, 16)
+    monkeypatch.setattr(states, "SHARD", 4 * 12 * 3 * 16 * 4)
+    asked = []
+
+    def layers(batch):
+        asked.append(len(batch["input_ids"]))
+        return batch["input_ids"][:, :, None, None].expand(-1, -1, 3, 16).float()
+
+    made = states.StateStore(tmp_path, shape, torch.float32)
+    made.fill(windows, layers, 3, lambda *told: None)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 3
+    assert asked == [3, 1, 3, 1, 3]
+    for place in (0, 4, 10):
+        ids = windows[place]["input_ids"]
+        assert torch.equal(made[place][: len(ids), 2, 7], ids.float())
+    files[0].unlink()
+    files[1].write_bytes(files[1].read_bytes()[:-1])
+    asked.clear()
+    states.StateStore(tmp_path, shape, torch.float32).fill(windows, layers, 3, lambda *told: None)
+    assert asked == [3, 1, 3, 1]
+
+
+def test_a_store_that_does_not_fit(tmp_path) -> None:
+    huge = states.StateStore(tmp_path, (20, 10**9, 3, 768), torch.float32)
+    with pytest.raises(OSError, match=r"the hidden states need .* GB in .*: set states to a folder with more room"):
+        huge.fill(None, None, 4, lambda *told: None)

@@ -1,0 +1,273 @@
+"""train_lm: what it trains, what it leaves, what it refuses."""
+
+from __future__ import annotations
+
+import errno
+import math
+
+import pytest
+import tiny_training as tiny
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
+
+from unbottle.data import StreamedWindows, Windows
+from unbottle.hf import attach
+from unbottle.train import PRESETS, Settings, train_lm
+from unbottle.train.folder import locked
+
+
+def weights(model) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def mean_loss(model, data) -> float:
+    """Of every token after the first of its window, by hand."""
+    losses = []
+    with torch.no_grad():
+        for window in data:
+            ids = window["input_ids"][None]
+            scores = model.eval()(ids).logits.log_softmax(-1)
+            losses += [-scores[0, place, ids[0, place + 1]].item() for place in range(ids.shape[1] - 1)]
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("method", [None, "softmax+cpr:5,20+mi"])
+def test_it_trains_and_saves(method: str | None, tmp_path) -> None:
+    model, valid = tiny.model(method), tiny.windows(101, 1)
+    before = mean_loss(model, valid)
+    told = []
+    result = train_lm(
+        model,
+        tiny.windows(),
+        valid,
+        tiny.settings(tmp_path, report_to=None, eval_every=4),
+        report=lambda *a: told.append(a),
+    )
+    assert result.valid_losses[0] == (0, pytest.approx(before, abs=1e-5))
+    assert result.valid_losses[-1] == (8, pytest.approx(mean_loss(model, valid), abs=1e-5))
+    assert [step for step, _ in result.valid_losses] == [0, 4, 8]
+    assert [step for step, _ in result.losses] == [3, 6]
+    assert (result.steps, result.tokens, result.folder) == (8, 8 * 4 * tiny.LENGTH, str(tmp_path / "model"))
+    again = AutoModelForCausalLM.from_pretrained(result.folder)
+    assert same(weights(again), weights(model))
+    assert again.config.use_cache
+    assert told[-1][:2] == (8, 8)
+    assert "loss" in told[-1][2]
+    assert "tokens/s" in told[-1][2]
+    assert [*tmp_path.glob("logs/events*")]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["checkpoint-6", "checkpoint-8"]
+    assert not [*tmp_path.glob(".*writing*")]
+
+
+def test_learning_rate_of_the_head(tmp_path) -> None:
+    """One step of AdamW moves a weight by at most its learning rate."""
+    model = tiny.model("softmax+c")
+    before = weights(model)
+    train_lm(model, tiny.windows(), None, tiny.settings(tmp_path, max_steps=1, lr=1e-3, head_lr=5.0))
+    moved = {name: (value - before[name]).abs().max().item() for name, value in model.state_dict().items()}
+    assert moved["head.L.V.weight"] == pytest.approx(5e-3, rel=0.01)
+    assert moved["transformer.h.0.mlp.c_fc.weight"] == pytest.approx(1e-3, rel=0.01)
+
+
+def test_adapters(tmp_path) -> None:
+    model, valid = tiny.model(), tiny.windows(101, 1)
+    before = weights(model)
+    result = train_lm(model, tiny.windows(), valid, tiny.settings(tmp_path, train="lora", lora_rank=2))
+    merged = AutoModelForCausalLM.from_pretrained(result.folder)
+    assert mean_loss(merged, valid) == pytest.approx(result.valid_losses[-1][1], abs=1e-5)
+    changed = {name for name, value in weights(merged).items() if not torch.equal(value, before[name])}
+    assert {name.split(".")[0] for name in changed} == {"head", "transformer"}
+    assert "transformer.wte.weight" not in changed
+    adapted = PeftModel.from_pretrained(tiny.model(), str(tmp_path / "adapter"))
+    assert mean_loss(adapted, valid) == pytest.approx(result.valid_losses[-1][1], abs=1e-5)
+    assert mean_loss(model, valid) == pytest.approx(result.valid_losses[-1][1], abs=1e-5)
+
+
+class Letters:
+    """A tokenizer: every letter is a token."""
+
+    def __call__(self, texts, **options):
+        return {"input_ids": [[ord(letter) % tiny.VOCABULARY for letter in text] for text in texts]}
+
+
+@pytest.mark.parametrize("train", ["all", "head"])
+def test_a_stream_goes_on_after_a_break(train: str, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [{"text": "the king and the queen"}, {"text": " met the man and the woman, " * 9}]
+
+    def run(name: str, model, **options):
+        data = StreamedWindows(texts, Letters(), tiny.LENGTH)
+        return train_lm(model, data, None, tiny.settings(tmp_path / name, train=train, **options))
+
+    model = tiny.model()
+    whole = run("whole", model)
+    calls = []
+    original = torch.save
+    monkeypatch.setattr(torch, "save", lambda *args, **options: (calls.append(1), original(*args, **options)))
+    monkeypatch.setattr("unbottle.train.trainer.rotate", lambda *args: 1 / (len(calls) < 12))
+    with pytest.raises(ZeroDivisionError):
+        run("broken", tiny.model())
+    monkeypatch.undo()
+    resumed = tiny.model()
+    assert run("broken", resumed).losses == whole.losses
+    assert same(weights(resumed), weights(model))
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train": "tail"}, "train 'tail': unknown. Known: all, head, lora."),
+        ({"schedule": "zigzag"}, "schedule 'zigzag': unknown. Known: constant, linear, cosine."),
+        ({"precision": "int8"}, "precision 'int8': unknown. Known: float32, bfloat16, float16."),
+        ({"batch": 0}, "batch 0: give a number of at least 1."),
+        ({"lr": 0.0}, "lr 0.0: give a number above 0."),
+        ({"epochs": math.nan}, "epochs nan: give a number above 0."),
+    ],
+)
+def test_settings_refuse(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace(".", r"\.") + "$"):
+        Settings(output="x", **changes)
+
+
+def test_presets_are_the_paper() -> None:
+    paper = PRESETS["paper"]
+    found = (paper.length, paper.batch, paper.lr, paper.eps, paper.weight_decay, paper.epochs, paper.clip)
+    assert found == (200, 4, 1e-5, 1e-6, 1.2e-6, 1.0, 0.25)
+    assert PRESETS["paper-medium"].epochs == 0.4
+
+
+def test_other_settings_other_model_other_text(tmp_path) -> None:
+    def run(model=None, train=None, **changes):
+        return train_lm(model or tiny.model(), train or tiny.windows(), None, tiny.settings(tmp_path, **changes))
+
+    run()
+    with pytest.raises(ValueError, match=r"holds a run with other settings: lr was 0\.01 and is 0\.02 now"):
+        run(lr=0.02)
+    with pytest.raises(ValueError, match="other settings: model weights was"):
+        run(tiny.model(seed=1))
+    with pytest.raises(ValueError, match=r"other settings: model head was 'softmax\+cpr:5,20\+mi' and is 'softmax\+c'"):
+        run(tiny.model("softmax+c"))
+    with pytest.raises(ValueError, match="other settings: data train was"):
+        run(train=tiny.windows(seed=1))
+    assert run(keep=5, report_to=("tensorboard",), save_every=3).steps == 8
+
+
+def test_models_and_texts_that_do_not_fit(tmp_path) -> None:
+    t5 = T5ForConditionalGeneration(T5Config(vocab_size=90, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2))
+    stream = StreamedWindows([{"text": "short"}], Letters(), tiny.LENGTH)
+    cases = [
+        (t5, tiny.windows(), {}, "is an encoder-decoder model; a causal language model is needed"),
+        (tiny.model(None), tiny.windows(), {"train": "head"}, "train 'head': this model has no head"),
+        (tiny.model(), Windows(tiny.tokens(99), 33), {}, "length 33: GPT2LMHeadModel reads at most 32 tokens"),
+        (tiny.model(), Windows(tiny.tokens(99) + 50, 9), {}, r"has the token \d+, and the model knows 90"),
+        (tiny.model(), [], {}, "nothing to train on"),
+        (tiny.model(), stream, {"max_steps": None}, "a stream, whose end is not known: give max_steps"),
+        (tiny.model(), stream, {}, "the text is shorter than a window of 12 tokens"),
+    ]
+    for number, (model, data, changes, message) in enumerate(cases):
+        with pytest.raises(ValueError, match=message):
+            train_lm(model, data, None, tiny.settings(tmp_path / str(number), **changes))
+    with pytest.raises(ValueError, match="output is empty"):
+        train_lm(tiny.model(), tiny.windows(), None, tiny.settings(""))
+
+
+def test_one_process_at_a_time(tmp_path) -> None:
+    with locked(tmp_path), pytest.raises(ValueError, match=r"another process \(\d+\) trains in this folder"):
+        train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
+
+
+def test_a_loss_that_is_no_number(tmp_path) -> None:
+    model = tiny.model(None)
+    with torch.no_grad():
+        model.transformer.ln_f.weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=r"the loss is nan at step 1\. Lower lr"):
+        train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
+
+
+# -- checkpoints
+
+
+def broken_at(monkeypatch: pytest.MonkeyPatch, count: int, error: Exception) -> None:
+    """torch.save, which a checkpoint calls three times, fails at its nth call."""
+    calls, original = [], torch.save
+
+    def save(*args, **options):
+        calls.append(1)
+        if len(calls) >= count:
+            raise error
+        original(*args, **options)
+
+    monkeypatch.setattr(torch, "save", save)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("PytorchStreamWriter failed writing file data/3")],
+)
+def test_a_full_disk(error: Exception, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_at(monkeypatch, 5, error)
+    with pytest.raises(OSError, match=r"the disk of .* is full\. What was written before is complete: make room"):
+        train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-2"]
+    assert not [*(tmp_path / ".writing").iterdir()]
+    monkeypatch.undo()
+    model, other = tiny.model(), tiny.model()
+    result = train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
+    assert result.losses == train_lm(other, tiny.windows(), None, tiny.settings(tmp_path / "whole")).losses
+    assert same(weights(model), weights(other))
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "missing", "no manifest"])
+def test_a_damaged_checkpoint_is_named_and_passed_over(damage: str, tmp_path) -> None:
+    other = tiny.model()
+    train_lm(other, tiny.windows(), None, tiny.settings(tmp_path))
+    last = tmp_path / "checkpoints" / "checkpoint-8"
+    file = last / ("manifest.json" if damage == "no manifest" else "optimizer.pt")
+    content = file.read_bytes()
+    if damage == "cut":
+        file.write_bytes(content[:-10])
+    elif damage == "changed":
+        file.write_bytes(content[:-10] + bytes(10))
+    else:
+        file.unlink()
+    model = tiny.model()
+    with pytest.warns(UserWarning, match=r"checkpoint-8 is not complete \(.*\); going on from the one before it"):
+        result = train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
+    assert result.steps == 8
+    assert same(weights(model), weights(other))
+
+
+def test_the_head_must_be_reached(tmp_path) -> None:
+    from unbottle.hf.guards import BypassedHeadError
+
+    model = attach(tiny.model(None), "softmax+c")
+    model.head.requires_grad_(False)
+    with pytest.raises(BypassedHeadError, match="every parameter of the head is frozen"):
+        train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
+
+
+def test_the_order_of_windows(tmp_path) -> None:
+    """Shuffled by the seed, or as they stand."""
+
+    class Watched(Windows):
+        def __getitem__(self, place: int):
+            seen.append(place)
+            return super().__getitem__(place)
+
+    orders = []
+    for number, changes in enumerate([{"shuffle": False}, {"seed": 1}, {"seed": 1, "lr": 1e-3}, {"seed": 2}]):
+        seen: list[int] = []
+        data = Watched(tiny.tokens(150), tiny.LENGTH)
+        train_lm(tiny.model(), data, None, tiny.settings(tmp_path / str(number), max_steps=None, **changes))
+        orders.append(seen)
+    assert orders[0] == [*range(13)]
+    assert orders[1] == orders[2]
+    assert sorted(orders[1]) == sorted(orders[3]) == [*range(13)]
+    assert len({tuple(order) for order in orders}) == 3
