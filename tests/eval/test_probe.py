@@ -71,8 +71,10 @@ def test_the_models_mode_comes_back() -> None:
 
 def test_refusals() -> None:
     for method in ("plain", "ps"):
-        with pytest.raises(ValueError, match="expected 1 to"):
+        with pytest.raises(ValueError, match="k=0: expected 1 to"):
             probe({"it": MODELS[method]}, TOKENIZER, ["I like"], k=0)
+        with pytest.raises(ValueError, match="too long for a model that reads 256"):
+            probe({"it": MODELS[method]}, TOKENIZER, ["I like " * 200])
         with pytest.raises(ValueError, match="has no token"):
             probe({"it": MODELS[method]}, TOKENIZER, [""])
     with pytest.raises(ValueError, match="no model to probe"):

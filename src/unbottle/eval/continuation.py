@@ -38,7 +38,7 @@ def continuations(
     readers: dict[tuple[int, ...], list[int]] = {}  # what is read: who asked
     for index, (context, word) in enumerate(spelled):
         readers.setdefault((*context, *word[:-1]), []).append(index)
-    _refuse_long(model, readers)
+    refuse_long(model, max(map(len, readers), default=0))
     by_length: dict[int, list[tuple[int, ...]]] = {}
     for row in readers:
         by_length.setdefault(len(row), []).append(row)
@@ -83,10 +83,8 @@ def _ids(tokenizer: Any, text: str) -> list[int]:
     return ids[:-1] if end is not None and ids[-1:] == [end] else ids
 
 
-def _refuse_long(model: Any, rows: dict[tuple[int, ...], list[int]]) -> None:
+def refuse_long(model: Any, tokens: int) -> None:
+    """Refuse a text that is longer than what the model can read."""
     limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    longest = max(map(len, rows), default=0)
-    if limit is not None and longest > limit:
-        raise ValueError(
-            f"a text with {longest} tokens is too long for a model that reads {limit}. Give shorter texts."
-        )
+    if limit is not None and tokens > limit:
+        raise ValueError(f"a text with {tokens} tokens is too long for a model that reads {limit}. Give shorter texts.")

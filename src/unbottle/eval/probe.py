@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from unbottle.eval.continuation import refuse_long
 from unbottle.eval.evaluating import evaluating
 from unbottle.eval.prompt import PROMPTS, Prompt
 from unbottle.hf.attach import innermost
@@ -71,17 +72,19 @@ def probe(models: Mapping[str, Any], tokenizer: Any, prompts: Sequence[Prompt | 
 
 def _next_words(model: Any, tokenizer: Any, text: str, k: int) -> tuple[str, tuple[ProbedWord, ...]]:
     """The method of a model and its k most likely tokens."""
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if not 1 <= k <= vocabulary:
+        raise ValueError(f"k={k}: expected 1 to {vocabulary}, the words of the vocabulary.")
+    ids = tokenizer(text)["input_ids"]
+    if not ids:
+        raise ValueError(f"prompt {text!r} has no token, and a model needs one to go on from. Give a longer prompt.")
+    refuse_long(model, len(ids))
     if isinstance(innermost(model), HeadMixin):
         told = explain(model, tokenizer, text, top=k)
         words = [(word.text, word.probability, word.partition) for word in told.words]
         return told.method, tuple(ProbedWord(text=t, probability=p, partition=by) for t, p, by in words)
-    ids = tokenizer(text)["input_ids"]
-    if not ids:
-        raise ValueError(f"prompt {text!r} has no token, and a model needs one to go on from. Give a longer prompt.")
     with evaluating(model):
         logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=1).logits
-    if not 1 <= k <= logits.shape[-1]:
-        raise ValueError(f"k={k}: expected 1 to {logits.shape[-1]}, the words of the vocabulary.")
     probability = logits[0, -1].float().softmax(-1)
     best = probability.sort(descending=True, stable=True).indices[:k].tolist()
     return PLAIN, tuple(
