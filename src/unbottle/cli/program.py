@@ -17,11 +17,20 @@ from unbottle.cli.bench import bench
 from unbottle.cli.ending import OK, REFUSED, ending
 from unbottle.cli.eval_analogy import EXAMPLES as EVAL_ANALOGY_EXAMPLES
 from unbottle.cli.eval_analogy import eval_analogy
+from unbottle.cli.eval_completion import EXAMPLES as EVAL_COMPLETION_EXAMPLES
+from unbottle.cli.eval_completion import eval_completion
+from unbottle.cli.eval_lm_eval import EXAMPLES as EVAL_LM_EVAL_EXAMPLES
+from unbottle.cli.eval_lm_eval import eval_lm_eval
+from unbottle.cli.eval_perplexity import EXAMPLES as EVAL_PERPLEXITY_EXAMPLES
+from unbottle.cli.eval_perplexity import eval_perplexity
 from unbottle.cli.eval_probe import EXAMPLES as EVAL_PROBE_EXAMPLES
 from unbottle.cli.eval_probe import eval_probe
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "bench": (bench, BENCH_EXAMPLES),
+    "eval perplexity": (eval_perplexity, EVAL_PERPLEXITY_EXAMPLES),
+    "eval completion": (eval_completion, EVAL_COMPLETION_EXAMPLES),
+    "eval lm-eval": (eval_lm_eval, EVAL_LM_EVAL_EXAMPLES),
     "eval analogy": (eval_analogy, EVAL_ANALOGY_EXAMPLES),
     "eval probe": (eval_probe, EVAL_PROBE_EXAMPLES),
 }

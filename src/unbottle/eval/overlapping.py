@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +21,7 @@ class Overlapping(Sequence):
     token of each window has no window that predicts it.
     """
 
-    tokens: Tensor
+    tokens: Any  # one row: a tensor, an array
     length: int
     stride: int
 
@@ -37,7 +39,8 @@ class Overlapping(Sequence):
         if not 0 <= index < len(self):
             raise IndexError(index)
         first = index * self.stride
-        ids = torch.as_tensor(self.tokens[first : first + self.length], dtype=torch.long)
+        part = self.tokens[first : first + self.length]
+        ids = part.long() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, dtype=np.int64))
         labels = ids.clone()
         if index:
             labels[: self.length - self.stride] = IGNORED

@@ -1,0 +1,119 @@
+"""unbottle eval completion: a model goes on with texts; the paper's protocol and its scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unbottle.cli.markdown import markdown, number
+from unbottle.cli.progress import progress
+from unbottle.cli.text_part import PARTS, TextPart
+
+if TYPE_CHECKING:
+    from unbottle.eval.completion import Completion, Protocol
+
+EXAMPLES = """
+unbottle eval completion gpt2-cpr --data wikitext.txt --output runs/completion
+unbottle eval completion gpt2-cpr --data test.txt --part all --prompts 20,70 --samples 100 --seed 1
+unbottle eval completion --from runs/completion/completions.jsonl --tagger rules
+"""
+
+
+def eval_completion(
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="A folder, with a head or without.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A text file, jsonl, csv, parquet, folder, or hub data set.")
+    ] = None,
+    column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
+    part: Annotated[
+        str, typer.Option(metavar="PART", help=f"{', '.join(PARTS)}: split 96/2/2 as for training, or all of it.")
+    ] = PARTS[0],
+    prompts: Annotated[str, typer.Option(metavar="N,N", help="Words to read.")] = "20,70,120",
+    words: Annotated[int, typer.Option(metavar="N", help="Words to generate.")] = 50,
+    top_k: Annotated[int, typer.Option(metavar="N", help="Sample from so many most likely words.")] = 5,
+    samples: Annotated[int, typer.Option(metavar="N", help="Stretches of text, each used with every prompt.")] = 1000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the stretches and of the sampling.")] = 0,
+    batch: Annotated[int, typer.Option(metavar="N", help="Prompts at once; another number, other samples.")] = 16,
+    tagger: Annotated[
+        str, typer.Option(metavar="TAGGER", help="Of proper nouns: auto, spacy, spacy:PATH, nltk or rules.")
+    ] = "auto",
+    from_file: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Score these completions again, without a model.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for completions.jsonl, config.json and result.json.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Let a model go on with texts and compare what it writes with what was written.
+
+    R1 and R2 are ROUGE against the true continuation, R1C against the prompt, R1P and R1PC the same for proper nouns
+    alone; P Ratio is proper nouns generated to proper nouns in the truth. With --output the continuations are
+    written as they come, and a run that was killed goes on from there.
+    """
+    from unbottle.cli.run_folder import config_of, prepare, write_run
+
+    settings = {"prompts": numbers(prompts), "words": words, "top_k": top_k, "samples": samples, "seed": seed}
+    files = {"data": data, "column": column, "part": part, "from": None if from_file is None else str(from_file)}
+    config = config_of("eval completion", {"model": model, **files, **settings, "batch": batch, "tagger": tagger})
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    if from_file is not None and (model or data):
+        raise ValueError("--from scores completions that are there: give it without MODEL and --data.")
+    prepare(output)
+    if from_file is not None:
+        found = again(from_file, tagger)
+    elif model is None or data is None:
+        raise ValueError("nothing to complete. Give MODEL and --data PATH, or --from FILE.")
+    else:
+        from unbottle.eval.completion import Protocol
+
+        protocol = Protocol(**settings, batch=batch)  # type: ignore[arg-type]
+        found = evaluate(model, TextPart(data=data, column=column, part=part), protocol, tagger, output)
+    print(document(found))
+    write_run(output, config, found.to_dict())
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"prompts {text!r}: expected numbers of words, as in 20,70,120.") from error
+
+
+def evaluate(model: str, text: TextPart, protocol: Protocol, tagger: str, output: Path | None) -> Completion:
+    from unbottle.cli.causal_model import causal_model
+    from unbottle.eval.completion import completion
+    from unbottle.eval.proper_nouns import tagger as tagger_of
+
+    text.check()
+    found = tagger_of(tagger)
+    loaded, tokenizer = causal_model(model)
+    texts = text.texts(tokenizer)
+    with progress() as report:
+        return completion(loaded, tokenizer, texts, tagger=found, protocol=protocol, output=output, report=report)
+
+
+def again(path: Path, tagger: str) -> Completion:
+    from unbottle.eval.completion import rescore
+    from unbottle.eval.completion_file import read_completions
+    from unbottle.eval.proper_nouns import tagger as tagger_of
+
+    settings, rows = read_completions(path)
+    return rescore(settings, rows, tagger=tagger_of(tagger))
+
+
+def document(found: Completion) -> str:
+    """A row for each number of words that were read, and one for all; then whose numbers they are."""
+    names = [*found.implementations]
+    rows = [[prompt, *(number(scores[name], 3) for name in names)] for prompt, scores in found.scores.items()]
+    by_code: dict[str, list[str]] = {}
+    for name, code in found.implementations.items():
+        by_code.setdefault(code, []).append(name)
+    notes = "\n".join(f"{', '.join(members)}: {code}." for code, members in by_code.items())
+    count = f"{found.continuations} continuations of {found.mean_words:.1f} words in the mean."
+    return "\n\n".join([markdown(["words read", *names], rows), count, notes])

@@ -1,0 +1,66 @@
+"""unbottle eval lm-eval: the tasks of EleutherAI's lm-evaluation-harness."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unbottle.cli.markdown import markdown, number
+
+EXAMPLES = """
+unbottle eval lm-eval gpt2-cpr --tasks lambada_openai
+unbottle eval lm-eval gpt2-cpr --tasks hellaswag,piqa --limit 100 --output runs/harness
+"""
+
+
+def eval_lm_eval(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, with a head or without.")],
+    tasks: Annotated[str, typer.Option(metavar="TASK,TASK", help="Tasks of the harness.")],
+    batch: Annotated[int, typer.Option(metavar="N", help="Texts at once.")] = 8,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Examples of each task, at most. [all]")] = None,
+    shots: Annotated[
+        int | None, typer.Option(metavar="N", help="Solved examples before each. [the task's own]")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Run tasks of EleutherAI's lm-evaluation-harness, as `lm_eval --model hf` does.
+
+    The harness loads the folder itself, unchanged; all that is added here is that it knows our heads.
+    """
+    from unbottle.cli.run_folder import config_of, prepare, write_run
+
+    names = [name.strip() for name in tasks.split(",") if name.strip()]
+    settings = {"model": model, "tasks": names, "batch": batch, "limit": limit, "shots": shots}
+    config = config_of("eval lm-eval", settings)
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    if not names:
+        raise ValueError(f"tasks {tasks!r}: expected names, as in hellaswag,piqa.")
+    prepare(output)
+    found = evaluate(model, names, batch=batch, limit=limit, shots=shots)
+    print(document(found))
+    write_run(output, config, found)
+
+
+def evaluate(model: str, tasks: list[str], **options: Any) -> dict[str, Any]:
+    from unbottle.eval.harness import harness
+
+    if Path(model).exists() and not (Path(model) / "config.json").is_file():
+        raise ValueError(f"model {model!r} has no config.json. Give a folder that save_pretrained wrote.")
+    return harness(model, tasks, **options)
+
+
+def document(found: dict[str, Any]) -> str:
+    """A row for each task and metric."""
+    rows = [
+        [f"{task}, {metric.removesuffix(',none')}", number(value, 4)]
+        for task, scores in found["results"].items()
+        for metric, value in scores.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    return markdown(["task, metric", "value"], rows)

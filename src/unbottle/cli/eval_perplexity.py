@@ -1,0 +1,139 @@
+"""unbottle eval perplexity: how well models predict a text, and which of its tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unbottle.cli.markdown import markdown, number
+from unbottle.cli.progress import progress
+from unbottle.cli.text_part import PARTS, TextPart
+
+if TYPE_CHECKING:
+    from unbottle.eval.perplexity import Perplexity
+
+EXAMPLES = """
+unbottle eval perplexity gpt2-plain gpt2-cpr --data wikitext.txt --output runs/perplexity
+unbottle eval perplexity gpt2-cpr --data test.jsonl --column text --part all --reference gpt2-plain
+unbottle eval perplexity gpt2-cpr --data wikitext.txt --length 1024 --stride 512 --tagger rules
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """How it is measured."""
+
+    length: int
+    stride: int
+    k: int
+    tagger: str
+    reference: str | None
+    batch: int
+
+
+def eval_perplexity(
+    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Folders, with a head or without.")],
+    data: Annotated[
+        str, typer.Option(metavar="PATH", help="A text file, jsonl, csv, parquet, folder, or hub data set.")
+    ],
+    column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
+    part: Annotated[
+        str, typer.Option(metavar="PART", help=f"{', '.join(PARTS)}: split 96/2/2 as for training, or all of it.")
+    ] = PARTS[0],
+    length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window.")] = 200,
+    stride: Annotated[
+        int | None, typer.Option(metavar="N", help="Tokens from one window to the next; only new ones count. [length]")
+    ] = None,
+    k: Annotated[int, typer.Option(metavar="N", help="Words of W(k), the most likely ones.")] = 100,
+    tagger: Annotated[
+        str, typer.Option(metavar="TAGGER", help="Of proper nouns: auto, spacy, spacy:PATH, nltk, rules, or none.")
+    ] = "auto",
+    reference: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Whose W(k) it is, for all models. [each model's own]")
+    ] = None,
+    batch: Annotated[int, typer.Option(metavar="N", help="Windows at once.")] = 4,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Perplexity of a text, and of its tokens by where they were: in the context, in W(k), or elsewhere.
+
+    The text is cut into windows; the first token of a window is read, not predicted. A token that stands in the window
+    before its place counts as context, else as top if it is among the k most likely words, else as elsewhere. Proper
+    nouns are those that the tagger finds. Models that are compared need one tokenizer, and --reference makes their
+    groups the same.
+    """
+    from unbottle.cli.run_folder import config_of, prepare, write_run
+
+    text = TextPart(data=data, column=column, part=part)
+    measure = Measure(
+        length=length, stride=length if stride is None else stride, k=k, tagger=tagger, reference=reference, batch=batch
+    )  # fmt: skip
+    config = config_of("eval perplexity", {"models": model, **vars(text), **vars(measure)})
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    text.check()
+    prepare(output)
+    results = evaluate(model, text, measure)
+    print(document(results))
+    write_run(output, config, {"models": {name: found.to_dict() for name, found in results.items()}})
+
+
+def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[str, Perplexity]:
+    """One model after the other, so that only one is in memory, and the reference."""
+    from unbottle.cli.causal_model import causal_model, short_names
+    from unbottle.eval.overlapping import Overlapping
+    from unbottle.eval.perplexity import perplexity
+    from unbottle.eval.proper_nouns import tagger as tagger_of
+
+    tagger = None if measure.tagger == "none" else tagger_of(measure.tagger)
+    reference, vocabulary, tokens = None, None, None
+    if measure.reference is not None:
+        reference, tokenizer = causal_model(measure.reference)
+        vocabulary = tokenizer.get_vocab()
+    results: dict[str, Any] = {}
+    for path, name in zip(models, short_names(models), strict=True):
+        model, tokenizer = causal_model(path)
+        if vocabulary is not None and tokenizer.get_vocab() != vocabulary:
+            raise ValueError(f"model {path!r} has another tokenizer: perplexities of other tokens do not compare.")
+        if tokens is None:
+            vocabulary, tokens = tokenizer.get_vocab(), text.tokens(tokenizer)
+        windows = Overlapping(tokens, measure.length, measure.stride)
+        with progress() as report:
+            results[name] = perplexity(
+                model,
+                windows,
+                tokenizer=tokenizer,
+                k=measure.k,
+                tagger=tagger,
+                reference=reference,
+                batch=measure.batch,
+                report=report,
+            )
+    return results
+
+
+def document(results: Mapping[str, Perplexity]) -> str:
+    """A row for each model: perplexity, and that of each group."""
+    first = next(iter(results.values()))
+    title = ["model", "tokens", "loss", "perplexity", *first.groups]
+    rows = [
+        [name, str(found.tokens), number(found.loss, 4), number(found.perplexity, 3)]
+        + [number(group.perplexity, 3) for group in found.groups.values()]
+        for name, found in results.items()
+    ]
+    shares = ", ".join(f"{name} {group.share:.1%}" for name, group in first.groups.items())
+    stated = first.windowing
+    notes = [
+        f"{stated['windows']} windows of {stated['length']} tokens, {stated['stride']} apart; the first token of a "
+        f"window is {stated['first token of a window']}; overlap: {stated['overlap']}.",
+        f"Perplexity by where the true token was; W({first.k}) of {first.top_of}. Shares of the first model: {shares}.",
+    ]
+    if first.tagger:
+        notes.append(f"Proper nouns by {first.tagger}.")
+    return "\n\n".join([markdown(title, rows), *notes])

@@ -1,0 +1,38 @@
+"""EleutherAI's lm-evaluation-harness on a model directory, with or without a head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import unbottle.hf.saving  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
+
+
+def harness(
+    path: str, tasks: Sequence[str], *, batch: int = 8, limit: int | None = None, shots: int | None = None
+) -> dict[str, Any]:
+    """What `lm_eval --model hf --model_args pretrained=PATH --tasks ...` measures: results and versions by task."""
+    try:
+        import lm_eval
+        from lm_eval.tasks import TaskManager
+    except ImportError as error:
+        raise ValueError("lm-eval needs EleutherAI's lm-evaluation-harness: pip install 'lm_eval[hf]'.") from error
+    manager = TaskManager()
+    known = manager.match_tasks([*tasks])
+    if unknown := [task for task in tasks if "*" not in task and task not in known]:
+        raise ValueError(f"task {unknown[0]!r}: the harness does not know it. lm_eval ls tasks lists all it knows.")
+    found: Any = lm_eval.simple_evaluate(
+        model="hf",
+        model_args={"pretrained": path},
+        tasks=[*tasks],
+        batch_size=batch,
+        limit=limit,
+        num_fewshot=shots,
+        task_manager=manager,
+    )
+    return {
+        "results": found["results"],
+        "task versions": found["versions"],
+        "shots": found["n-shot"],
+        "lm_eval": lm_eval.__version__,
+    }
