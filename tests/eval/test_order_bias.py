@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from unbottle.eval.order_bias import evenness, order_bias, orders
+from unbottle.eval.order_bias import evenness, order_bias, orders, renormalised
 from unbottle.eval.prompt import PROMPTS, Prompt
 
 WORDS = ["<unk>", "take", "one", ":", "tea", "milk", "juice", "water", "other", "<end>"]
@@ -98,6 +98,7 @@ def test_a_list_that_should_go_on_tells_how_much_is_repeated() -> None:
 
 def test_tiny_probabilities_are_still_shared_out() -> None:
     assert evenness([1.0, 0.0]) == 0
+    assert renormalised({"a": -2000.0, "b": -2000.0 - log(3)}) == pytest.approx({"a": 0.75, "b": 0.25})
     known = Known(lambda said: {"tea": 1e-300, "milk": 1e-300, "juice": 1e-300, "other": 1.0})
     (row,) = order_bias(known, word_level(), [TEA]).rows
     assert row.evenness == pytest.approx(1)
