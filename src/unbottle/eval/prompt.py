@@ -50,13 +50,14 @@ class Prompt:
         return self.text()
 
 
-# The three contexts of the paper's table of predictions, and king and woman, from Chang and McCallum (2022).
+# The three contexts of the paper's table of predictions, and its king or woman, in a sentence of our own: the paper
+# has theirs only in a picture.
 PROMPTS = tuple(
     Prompt.parse(text)
     for text in (
         "There are [plates], [keys], [scissors], [toys], and [balloons] in front of me, and I pick up the",
         "Choosing between [John], [Alex], [Mary], [Kathryn], and [Jack], I decided to first talk to",
         "I like [-tennis], [-baseball], [-golf], [-basketball], and",
-        "After debating whether to bow to the [woman] or the [king] first, the jester decided on the",
+        "The [king] and the [woman] both wanted to speak first, so we tossed a coin, and it chose the",
     )
 )
