@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from datasets import Dataset, IterableDataset, Value, concatenate_datasets, load_dataset
 from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
-from datasets.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
+from datasets.utils import logging
 
 from unbottle.data.files import KNOWN, PLAIN, TABLES, document, files_below, kind, pieces
 
@@ -35,9 +36,7 @@ class TextSource:
 def read_texts(source: TextSource) -> Dataset | IterableDataset:
     """The texts of a source, in one column `text`. A streamed plain file comes in pieces: joined, they are the file."""
     path = Path(source.path).expanduser()
-    bar = is_progress_bar_enabled()
-    disable_progress_bar()
-    try:
+    with _quiet():
         if path.is_dir():
             texts = _files(files_below(path), source)
         elif path.is_file():
@@ -46,13 +45,25 @@ def read_texts(source: TextSource) -> Dataset | IterableDataset:
             texts = _files([path], source)
         else:
             texts = _hub(source)
-    finally:
-        if bar:
-            enable_progress_bar()
-    rows: Any = texts
-    if not any(row[TEXT] and not row[TEXT].isspace() for row in rows):
-        raise ValueError(f"{source.path}: there is no text in it.")
+        rows: Any = iter(texts)
+        with closing(rows):
+            if not any(row[TEXT] and not row[TEXT].isspace() for row in rows):
+                raise ValueError(f"{source.path}: there is no text in it.")
     return texts
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars, and no errors in a log beside the one that is raised."""
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _files(paths: list[Path], source: TextSource) -> Dataset | IterableDataset:
@@ -81,11 +92,11 @@ def _table(path: Path, source: TextSource) -> Any:
         raise ValueError(f"{path}: the file is empty.")
     builder = TABLES[kind(path)]
     try:
-        rows = load_dataset(builder, data_files=str(path), split="train", streaming=source.streaming)
-        return _column(rows, source, str(path))
-    except (DatasetGenerationError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
+        rows = _known(load_dataset(builder, data_files=str(path), split="train", streaming=source.streaming))
+    except (DatasetGenerationError, ValueError) as error:
+        reason = " ".join(str(error.__cause__ or error).rstrip(".").split())
         raise ValueError(f"{path}: can not be read as {kind(path).lstrip('.')} ({reason}).") from error
+    return _column(rows, source, str(path))
 
 
 def _hub(source: TextSource) -> Any:
@@ -103,13 +114,16 @@ def _hub(source: TextSource) -> Any:
         raise FileNotFoundError(
             f"{source.path}: no such file or folder, and no data set on the hub that can be read ({reason})."
         ) from error
-    return _column(rows, source, source.path)
+    return _column(_known(rows), source, source.path)
+
+
+def _known(rows: Any) -> Any:
+    """A stream does not know its columns before it was read."""
+    return rows._resolve_features() if rows.features is None else rows
 
 
 def _column(rows: Any, source: TextSource, where: str) -> Any:
     """Only the column that was asked for, under the name `text`."""
-    if rows.features is None:  # a stream does not know before it was read
-        rows = rows._resolve_features()
     if source.column not in rows.features:
         raise ValueError(f"{where}: no column {source.column!r}. There are: {', '.join(rows.features)}.")
     type_ = rows.features[source.column]

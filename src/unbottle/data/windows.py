@@ -16,7 +16,7 @@ SHORTEST = 2  # a token, and one to predict
 
 
 class Windows(Dataset):
-    """Windows of `length` tokens, one every `stride` (its length, if not given); the last one may be shorter.
+    """Windows of `length` tokens, one every `stride` (its length, if not given); the last may be shorter.
 
     Each window is {"input_ids", "labels"}, which are equal: models shift labels themselves. With `whole` a shorter last
     window is left out, as a batch without padding wants it.
@@ -31,8 +31,10 @@ class Windows(Dataset):
         if len(self.tokens) < shortest:
             what = f"a window of {length}" if whole else "a word and the one after it"
             raise ValueError(f"the text is {len(self.tokens)} tokens long, too short for {what}. Give more text.")
-        beyond = 0 if whole else max(0, length - SHORTEST)  # how far the last window may reach beyond the end
-        self.count = (len(self.tokens) + beyond - length) // self.stride + 1
+        within = (len(self.tokens) - length) // self.stride + 1  # windows that are whole
+        starts = -(-max(0, len(self.tokens) - length) // self.stride) + 1  # the last is the first to reach the end
+        room = (len(self.tokens) - SHORTEST) // self.stride + 1  # windows with a token to predict
+        self.count = within if whole else min(starts, room)
 
     def __len__(self) -> int:
         return self.count

@@ -27,7 +27,7 @@ class Adapters:
         config = LoraConfig(
             task_type="CAUSAL_LM",
             r=settings.lora_rank,
-            lora_alpha=settings.lora_alpha,
+            lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
             target_modules="all-linear",
             exclude_modules=r"head\..*" if has_head else None,  # the head is trained as a whole
             modules_to_save=["head"] if has_head else None,

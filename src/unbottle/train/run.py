@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PrinterCallback, set_seed
-from transformers.utils import logging
 
 from unbottle.hf.attach import innermost
 from unbottle.hf.callback import HeadGradientCallback
@@ -23,6 +20,7 @@ from unbottle.train.checkpoints import latest, step_of
 from unbottle.train.collate import collate
 from unbottle.train.files import read_json, write_json
 from unbottle.train.folder import RECORD, claim, locked
+from unbottle.train.quiet import quiet
 from unbottle.train.refusals import refuse
 from unbottle.train.result import Result
 from unbottle.train.settings import Settings
@@ -132,16 +130,3 @@ def align(model: Any) -> None:
     for parameter in model.parameters():
         if parameter.data_ptr() % ALIGNED:
             parameter.data = parameter.data.clone()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No bars but ours. The Trainer sets the level of all logs of transformers; here only for its own time."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

@@ -1,0 +1,144 @@
+"""unbottle train lm: continue to train a language model with another output layer, or train one from nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """
+unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data wiki.txt --preset paper --output runs/cpr
+unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data texts/ --preset head --output runs/head
+unbottle train lm --model gpt2 --method ps --data owner/name:config --streaming --max-steps 10000 --output runs/ps
+unbottle train lm --config small.json --tokenizer gpt2 --data wiki.txt --preset scratch --output runs/small
+unbottle train lm --config-file train.yaml --set accumulate=4 --set precision=bfloat16 --dry-run
+"""
+RUN = ("model", "config", "tokenizer", "method", "data", "eval_data", "text_column", "streaming")
+
+
+def train_lm(
+    method: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="The output layer to attach. [the model's own]")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="JSON", help="From nothing: a config.json, or its content. Needs --tokenizer.")
+    ] = None,
+    tokenizer: Annotated[str | None, typer.Option(metavar="PATH", help="A tokenizer, for --config.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A text file, jsonl, csv, parquet, folder, or hub data set.")
+    ] = None,
+    eval_data: Annotated[
+        str | None, typer.Option(metavar="PATH", help="For validation. [the 2 % of --data after the first 96 %]")
+    ] = None,
+    text_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column with texts. [text]")] = None,
+    streaming: Annotated[
+        bool | None, typer.Option("--streaming", help="Read --data as it goes; needs --max-steps.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="PRESET", help="paper, paper-medium, head, lora, scratch. [paper]")
+    ] = None,
+    train: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="all, head (the model stays as it is), or lora. [all]")
+    ] = None,
+    lr: Annotated[float | None, typer.Option(metavar="X", help="Learning rate of AdamW. [1e-5]")] = None,
+    length: Annotated[int | None, typer.Option(metavar="N", help="Tokens of a window. [200]")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Windows of a batch. [4]")] = None,
+    epochs: Annotated[float | None, typer.Option(metavar="X", help="Passes over the text. [1]")] = None,
+    max_steps: Annotated[int | None, typer.Option(metavar="N", help="Steps, instead of --epochs.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of new weights, order and dropout. [0]")] = None,
+    report_to: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="tensorboard, wandb, trackio; repeatable. [tensorboard, in DIR/logs]"),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other setting; repeatable. See --dry-run."),
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option(metavar="YAML", help="All of these in a file; what is on the line goes first.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the run. [runs/lm]")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Train a language model on a text, with the Trainer of Hugging Face and AdamW.
+
+    The text is split 96/2/2 into training, validation and test, not shuffled, unless --eval-data is given. A run that
+    was killed goes on if it is started again, and ends as if nothing had happened. DIR/model is the trained model, for
+    from_pretrained and for unbottle eval; with --train lora, DIR/adapter is for PEFT.
+    """
+    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.cli.train_settings import from_file, settings_of
+
+    given = {
+        "method": method, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
+        "eval_data": eval_data, "text_column": text_column, "streaming": streaming, "preset": preset, "train": train,
+        "lr": lr, "length": length, "batch": batch, "epochs": epochs, "max_steps": max_steps, "seed": seed,
+        "report_to": tuple(report_to) if report_to else None, "output": output,
+    }  # fmt: skip
+    told = ({} if config_file is None else from_file(config_file)) | {k: v for k, v in given.items() if v is not None}
+    run = {"text_column": "text", "streaming": False} | {name: told.pop(name) for name in RUN if name in told}
+    settings = settings_of(told, setting or [])
+    whole = config_of("train lm", {name: run.get(name) for name in RUN} | settings.to_dict())
+    if dry_run:
+        print(json.dumps(whole, indent=1))
+        return
+    if bool(run.get("model")) == bool(run.get("config")):
+        raise ValueError("give --model, to start from its weights, or --config, to start from nothing; one of them.")
+    if not run.get("data"):
+        raise ValueError("give --data: a text file, jsonl, csv, parquet, a folder, or a hub data set.")
+    prepare(Path(settings.output))
+    result = execute(run, settings)
+    print(document(result))
+    print(f"The model: {result.folder}")
+    write_run(Path(settings.output), whole, result.to_dict())
+
+
+def execute(run: dict[str, Any], settings: Any) -> Any:
+    """Load, cut into windows, train."""
+    from unbottle.cli.phases import one_line_warnings, phases
+    from unbottle.cli.starting_model import starting_model
+    from unbottle.train import train_lm as train
+    from unbottle.train.quiet import quiet
+
+    with quiet(), one_line_warnings(), phases() as report:
+        model, tokenizer = starting_model(run, settings.seed)
+        windows, valid = data_of(run, tokenizer, settings.length)
+        return train(model, windows, valid, settings, report=report, tokenizer=tokenizer)
+
+
+def data_of(run: dict[str, Any], tokenizer: Any, length: int) -> tuple[Any, Any]:
+    """Windows to train on, and to validate with."""
+    from unbottle.data import StreamedWindows, TextSource, Windows, read_texts, split, tokens_of
+
+    column, path, other = run["text_column"], run["data"], run.get("eval_data")
+    texts = read_texts(TextSource(path=path, column=column, streaming=bool(run["streaming"])))
+    tokens = None
+    if other is not None:
+        tokens = tokens_of(read_texts(TextSource(path=other, column=column)), tokenizer)
+    if run["streaming"]:
+        return StreamedWindows(texts, tokenizer, length), None if tokens is None else Windows(tokens, length)
+    parts = {"train": tokens_of(texts, tokenizer), "valid": tokens}
+    if other is None:
+        parts = split(parts["train"])
+    if len(parts["train"]) < length:
+        raise ValueError(f"{path}: {len(parts['train'])} tokens to train on are less than a window of {length} tokens.")
+    if len(parts["valid"]) < 2:
+        raise ValueError(
+            f"{other or path}: {len(parts['valid'])} tokens for validation. Give more text in --eval-data."
+        )
+    return Windows(parts["train"], length, whole=True), Windows(parts["valid"], length)
+
+
+def document(result: Any) -> str:
+    """Before and after, in two lines."""
+    lines = [f"{result.steps:,} steps, {result.tokens:,} tokens, {result.tokens_per_second:,.0f} tokens/s"]
+    if result.valid_losses:
+        losses = [result.valid_losses[0][1], result.valid_losses[-1][1]]
+        shown = " -> ".join(f"{loss:.4f}" for loss in losses)
+        perplexities = " -> ".join(f"{math.exp(min(loss, 700.0)):.3f}" for loss in losses)
+        lines.append(f"Validation: loss {shown}, perplexity {perplexities}")
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""Settings of a training out of a file and a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from unbottle.train.settings import PRESETS, Settings
+
+TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+DEFAULT = "paper"
+FOLDER = "runs/lm"
+
+
+def settings_of(told: Mapping[str, Any], pairs: Sequence[str]) -> Settings:
+    """A preset, what was told beside it, and KEY=VALUE last."""
+    changes = dict(told)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set accumulate=4.")
+        changes[name.strip().replace("-", "_")] = value.strip()
+    preset = changes.pop("preset", DEFAULT)
+    if preset not in PRESETS:
+        raise ValueError(f"preset {preset!r}: unknown. Known: {', '.join(PRESETS)}.")
+    types = {field.name: str(field.type) for field in fields(Settings)}
+    for name in changes:
+        if name not in types:
+            raise ValueError(f"setting {name!r}: unknown. Known: {', '.join(types)}.")
+    values = {name: convert(name, value, types[name]) for name, value in changes.items()}
+    return replace(PRESETS[preset], **{"output": FOLDER} | values)
+
+
+def convert(name: str, value: Any, kind: str) -> Any:
+    """A value as the type of its setting, whether a file or a command line spelled it."""
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value).strip()
+    if value is None or text.lower() == "none":
+        if "None" in kind:
+            return None
+        raise ValueError(f"{name}: it can not be none; give a value.")
+    if kind.startswith("tuple"):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if kind.startswith("bool"):
+        if text.lower() not in TRUTHS:
+            raise ValueError(f"{name} {text!r}: give true or false.")
+        return TRUTHS[text.lower()]
+    if kind.startswith("str"):
+        return text
+    try:
+        return int(text) if kind.startswith("int") else float(text)
+    except ValueError as error:
+        what = "a whole number" if kind.startswith("int") else "a number"
+        raise ValueError(f"{name} {text!r}: give {what}.") from error
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """What a YAML file (JSON is YAML too) says, by the names of the options."""
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())}).") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: expected lines of name: value, as in 'lr: 1e-5'.")
+    return {str(name).replace("-", "_"): value for name, value in found.items()}

@@ -1,0 +1,157 @@
+"""unbottle train lm, from files to a model."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_causal import saved, tokenizer
+from transformers import AutoModelForCausalLM
+
+from unbottle.cli.program import main
+
+TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 60
+METHOD = "softmax+cpr:3,9+mi"
+QUICK = ("--length", "16", "--max-steps", "4", "--lr", "1e-3", "--set", "device=cpu", "--set", "log_every=1")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A plain model, one with a head, and a text."""
+    folder = tmp_path_factory.mktemp("base")
+    spelling = tokenizer([TEXT])
+    (folder / "text.txt").write_text(TEXT)
+    plain, headed = saved(folder / "plain", "plain", spelling), saved(folder / "headed", METHOD, spelling)
+    return {"plain": plain, "headed": headed, "text": str(folder / "text.txt")}
+
+
+def refused(capsys: pytest.CaptureFixture, *args: str) -> str:
+    assert main(["train", "lm", *args]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("unbottle: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize("train", ["all", "head", "lora"])
+def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    line = ["train", "lm", "--model", base["plain"], "--method", METHOD, "--data", base["text"], "--train", train]
+    output = tmp_path / "run"
+    assert main([*line, *QUICK, "--output", str(output)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1] == f"Written to {output}: config.json, result.json"
+    assert "Validation: loss " in out
+    assert "100%" in err
+    assert "loss" in err
+    assert "tokens/s" in err
+    result, config = (json.loads((output / f"{name}.json").read_text()) for name in ("result", "config"))
+    assert result["steps"] == 4
+    assert [step for step, _ in result["losses"]] == [1, 2, 3, 4]
+    assert [step for step, _ in result["valid_perplexities"]] == [0, 4]
+    assert config["settings"]["train"] == train
+    assert config["settings"]["lr"] == 1e-3
+    assert config["settings"]["eps"] == 1e-6
+    model = AutoModelForCausalLM.from_pretrained(output / "model")
+    assert str(model.head.config.method) == METHOD
+    assert (output / "model" / "tokenizer.json").is_file()
+    assert (output / "adapter").is_dir() == (train == "lora")
+    assert main([*line, *QUICK, "--output", str(output)]) == 0  # once more: nothing is left to do
+    capsys.readouterr()
+    assert "lr was 0.001 and is 0.002 now" in refused(
+        capsys, *line[2:], *QUICK, "--lr", "0.002", "--output", str(output)
+    )
+
+
+def test_a_head_goes_on(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run = ("--model", base["headed"], "--data", base["text"], *QUICK, "--output", str(tmp_path))
+    assert "has the head 'softmax+cpr:3,9+mi' already, not 'softmax+c'" in refused(
+        capsys, *run, "--method", "softmax+c"
+    )
+    assert main(["train", "lm", *run, "--eval-data", base["text"]]) == 0
+
+
+def test_from_nothing(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    config = '{"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}'
+    (tmp_path / "config.json").write_text(config)
+    losses = []
+    for number, given in enumerate((config, str(tmp_path / "config.json"))):
+        output = tmp_path / str(number)
+        run = ("--config", given, "--tokenizer", base["plain"], "--data", base["text"], "--output", str(output))
+        assert main(["train", "lm", *run, *QUICK]) == 0
+        losses.append(json.loads((output / "result.json").read_text())["losses"])
+    assert losses[0] == losses[1]
+    capsys.readouterr()
+    text = ("--data", base["text"], "--output", str(tmp_path / "x"))
+    assert "--config needs --tokenizer" in refused(capsys, "--config", config, *text)
+    spelled = ("--tokenizer", base["plain"], *text)
+    assert "--config: not valid JSON" in refused(capsys, "--config", "{", *spelled)
+    assert "expected an object with a model_type" in refused(capsys, "--config", "{}", *spelled)
+    small = '{"model_type": "gpt2", "vocab_size": 9}'
+    assert "vocab_size 9, and the tokenizer has 290 tokens" in refused(capsys, "--config", small, *spelled)
+
+
+def test_a_stream(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    with gzip.open(tmp_path / "text.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"body": line}) + "\n" for line in TEXT.splitlines())
+    run = ["--model", base["plain"], "--data", str(tmp_path / "text.jsonl.gz"), "--text-column", "body", "--streaming"]
+    assert main(["train", "lm", *run, *QUICK, "--output", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    assert "give max_steps instead of epochs" in refused(capsys, *run, "--output", str(tmp_path / "other"))
+
+
+def test_dry_run_and_where_settings_come_from(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "all.yaml").write_text("model: gpt2\npreset: head\nlr: 1e-4\nbatch: 3\nreport_to: [wandb]\n")
+    line = ("--config-file", str(tmp_path / "all.yaml"), "--batch", "5", "--set", "seed=7", "--set", "shuffle=no")
+    assert main(["train", "lm", *line, "--dry-run", "--output", str(tmp_path / "nothing")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    wanted = {"model": "gpt2", "train": "head", "lr": 1e-4, "batch": 5, "seed": 7, "shuffle": False, "clip": 1.0}
+    assert wanted.items() <= found["settings"].items()
+    assert found["settings"]["report_to"] == ["wandb"]
+    assert "torch" in found["versions"]
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_example_file_is_understood(capsys: pytest.CaptureFixture) -> None:
+    example = Path(__file__).parents[2] / "examples" / "train_lm.yaml"
+    assert main(["train", "lm", "--config-file", str(example), "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["precision"] == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "give --model, to start from its weights, or --config"),
+        (("--model", "MODEL"), "give --data"),
+        (("--model", "MODEL", "--data", "none.txt"), "none.txt: no such file or folder"),
+        (("--model", "MODEL", "--data", "TEXT", "--preset", "best"), "preset 'best': unknown. Known: paper,"),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "speed=9"), "setting 'speed': unknown. Known: output,"),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "speed"), "--set 'speed': write KEY=VALUE"),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "clip=high"), "clip 'high': give a number."),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "batch=1.5"), "batch '1.5': give a whole number."),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "lr=none"), "lr: it can not be none"),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "shuffle=2"), "shuffle '2': give true or false."),
+        (("--model", "MODEL", "--data", "TEXT", "--length", "9999"), "less than a window of 9999 tokens"),
+        (("--model", "MODEL", "--data", "TEXT", "--method", "softmax+x"), "unknown part 'x'"),
+        (("--model", "MODEL", "--data", "TEXT", "--tokenizer", "t"), "--tokenizer is for --config"),
+        (("--model", "MODEL", "--data", "TEXT", "--config-file", "TEXT"), "expected lines of name: value"),
+    ],
+)
+def test_refusals(
+    args: tuple[str, ...], message: str, base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    names = {"MODEL": base["plain"], "TEXT": base["text"]}
+    assert message in refused(capsys, *(names.get(arg, arg) for arg in args), "--output", str(tmp_path))
+
+
+def test_a_loss_that_is_no_number_ends_in_one_sentence(base, tmp_path, capsys) -> None:
+    model = AutoModelForCausalLM.from_pretrained(base["plain"])
+    with torch.no_grad():
+        model.transformer.ln_f.bias.fill_(float("nan"))
+    model.save_pretrained(tmp_path / "broken")
+    tokenizer([TEXT]).save_pretrained(tmp_path / "broken")
+    line = ("--model", str(tmp_path / "broken"), "--data", base["text"], *QUICK, "--output", str(tmp_path / "run"))
+    assert main(["train", "lm", *line]) == 2
+    assert "the loss is nan at step 1" in capsys.readouterr().err
