@@ -88,12 +88,14 @@ def numbers(text: str) -> tuple[int, ...]:
 def evaluate(model: str, text: TextPart, protocol: Protocol, tagger: str, output: Path | None) -> Completion:
     from unbottle.cli.causal_model import causal_model
     from unbottle.eval.completion import completion
+    from unbottle.eval.device import best_device
     from unbottle.eval.proper_nouns import tagger as tagger_of
 
     text.check()
     found = tagger_of(tagger)
     loaded, tokenizer = causal_model(model)
     texts = text.texts(tokenizer)
+    loaded.to(best_device())
     with progress() as report:
         return completion(loaded, tokenizer, texts, tagger=found, protocol=protocol, output=output, report=report)
 

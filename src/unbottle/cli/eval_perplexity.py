@@ -87,6 +87,7 @@ def eval_perplexity(
 def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[str, Perplexity]:
     """One model after the other, so that only one is in memory, and the reference."""
     from unbottle.cli.causal_model import causal_model, short_names
+    from unbottle.eval.device import best_device
     from unbottle.eval.overlapping import Overlapping
     from unbottle.eval.perplexity import perplexity
     from unbottle.eval.proper_nouns import tagger as tagger_of
@@ -95,7 +96,7 @@ def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[st
     reference, vocabulary, tokens = None, None, None
     if measure.reference is not None:
         reference, tokenizer = causal_model(measure.reference)
-        vocabulary = tokenizer.get_vocab()
+        reference, vocabulary = reference.to(best_device()), tokenizer.get_vocab()
     results: dict[str, Any] = {}
     for path, name in zip(models, short_names(models), strict=True):
         model, tokenizer = causal_model(path)
@@ -106,7 +107,7 @@ def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[st
         windows = Overlapping(tokens, measure.length, measure.stride)
         with progress() as report:
             results[name] = perplexity(
-                model,
+                model.to(best_device()),
                 windows,
                 tokenizer=tokenizer,
                 k=measure.k,

@@ -55,8 +55,9 @@ class CompletionFile:
 def read_completions(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Settings and rows of a file of completions."""
     try:
-        settings, *rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-        whole = all(isinstance(row["continuation"], str) for row in rows) and isinstance(settings["words"], int)
+        # bytes: a text may hold characters that end a line for str.splitlines, and only for it
+        settings, *rows = (json.loads(line) for line in path.read_bytes().splitlines())
+        whole = all(isinstance(row["continuation"], str) for row in rows) and len(rows) == settings[NUMBER]
     except (ValueError, KeyError, TypeError):
         whole = False
     if not whole:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import unbottle.hf.saving  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
+from unbottle.eval.device import best_device
 
 
 def harness(
@@ -26,6 +27,7 @@ def harness(
         model_args={"pretrained": path},
         tasks=[*tasks],
         batch_size=batch,
+        device=best_device(),
         limit=limit,
         num_fewshot=shots,
         task_manager=manager,
