@@ -15,7 +15,7 @@ from models import shaken, tiny
 
 from unbottle.eval.capitals import Capitals
 from unbottle.eval.completion import FILE, Completion, Protocol, completion, rescore
-from unbottle.eval.completion_file import read_completions
+from unbottle.eval.completion_file import CompletionFile, read_completions
 from unbottle.eval.excerpts import excerpts
 from unbottle.eval.sampling import continuations
 from unbottle.hf import attach
@@ -162,11 +162,30 @@ def test_another_run_is_refused(tmp_path: Path) -> None:
         completion(model_of(), byte_pairs(), TEXTS[::-1], tagger=Capitals(), protocol=SMALL, output=tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"words": 3}\n{"prompt": 1}', "words", "[]\n[]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"continuations": 1}\n{"prompt": 1}',
+        "words",
+        "[]\n[]",
+        '{"continuations": 2}\n{"continuation": "a"}\n',
+    ],
+)
 def test_no_file_of_completions(text: str, tmp_path: Path) -> None:
     (tmp_path / "some").write_text(text)
     with pytest.raises(ValueError, match="not a whole file of completions"):
         read_completions(tmp_path / "some")
+
+
+def test_any_character_can_be_in_a_text(tmp_path: Path) -> None:
+    row = {"prompt": "a\u2028b\x85c\x0b\r\n", "continuation": "\u2029", "reference": "\x1c"}
+    file = CompletionFile(tmp_path / FILE, {"continuations": 1})
+    assert file.resume([[row]]) == []
+    file.add([row])
+    assert file.resume([[row]]) == [row]
+    assert read_completions(tmp_path / FILE) == ({"continuations": 1}, [row])
 
 
 def test_refusals() -> None:

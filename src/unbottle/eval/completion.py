@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from unbottle.eval.completion_file import CompletionFile
+from unbottle.eval.completion_file import NUMBER, CompletionFile
 from unbottle.eval.completion_scores import implementations, scores
 from unbottle.eval.excerpts import excerpts
 from unbottle.eval.proper_nouns import Tagger
@@ -79,7 +79,7 @@ def completion(
     made = excerpts(texts, prompts=chosen.prompts, words=chosen.words, samples=chosen.samples, seed=chosen.seed)
     work = [excerpt.to_dict() for excerpt in made]
     batches = [work[start : start + chosen.batch] for start in range(0, len(work), chosen.batch)]
-    settings = {**chosen.to_dict(), "model": _identity(model)}
+    settings = {**chosen.to_dict(), NUMBER: len(work), "model": _identity(model)}
     file = None if output is None else CompletionFile(Path(output) / FILE, settings)
     rows = [] if file is None else file.resume(batches)
     done = 0

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+NUMBER = "continuations"  # in the settings: how many lines follow
+
 
 class CompletionFile:
     """A file that grows batch by batch. A run that was killed goes on with the first batch that is not whole."""
@@ -62,7 +64,8 @@ def read_completions(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         whole = False
     if not whole:
         raise ValueError(
-            f"{path}: not a whole file of completions, as unbottle eval completion --output DIR writes it."
+            f"{path}: not a whole file of completions, as unbottle eval completion --output DIR writes it. A run that "
+            "was interrupted goes on if it is started again as before."
         )
     return settings, rows
 
