@@ -121,9 +121,8 @@ def data_of(run: dict[str, Any], tokenizer: Any, length: int) -> tuple[Any, Any]
         tokens = tokens_of(read_texts(TextSource(path=other, column=column)), tokenizer)
     if run["streaming"]:
         return StreamedWindows(texts, tokenizer, length), None if tokens is None else Windows(tokens, length)
-    parts = {"train": tokens_of(texts, tokenizer), "valid": tokens}
-    if other is None:
-        parts = split(parts["train"])
+    found = tokens_of(texts, tokenizer)
+    parts = split(found) if tokens is None else {"train": found, "valid": tokens}
     if len(parts["train"]) < length:
         raise ValueError(f"{path}: {len(parts['train'])} tokens to train on are less than a window of {length} tokens.")
     if len(parts["valid"]) < 2:

@@ -57,7 +57,7 @@ def convert(name: str, value: Any, kind: str) -> Any:
 
 def from_file(path: Path) -> dict[str, Any]:
     """What a YAML file (JSON is YAML too) says, by the names of the options."""
-    import yaml  # type: ignore[import-untyped]
+    import yaml
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -14,12 +14,14 @@ from typing import Any
 from safetensors import SafetensorError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-SAYS_FULL = (
+SAYS_FULL = (  # safetensors, and torch.save in four ways
     "No space left on device",
     "os error 28",
     "Disk quota exceeded",
     "failed writing file",
     "file write failed",
+    "unexpected pos",
+    "iostream error",
 )
 
 
@@ -76,9 +78,10 @@ def whole_disk(folder: Path) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
         if getattr(error, "errno", None) in FULL or any(text in str(error) for text in SAYS_FULL):
-            raise OSError(
-                errno.ENOSPC,
+            full = OSError(
                 f"the disk of {folder} is full. What was written before is complete: make room and run the same "
-                "command again, and it goes on from there",
-            ) from error
+                "command again, and it goes on from there."
+            )
+            full.errno = errno.ENOSPC  # not in the constructor, which would put a number before the sentence
+            raise full from error
         raise
