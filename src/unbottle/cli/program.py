@@ -25,11 +25,14 @@ from unbottle.cli.eval_perplexity import EXAMPLES as EVAL_PERPLEXITY_EXAMPLES
 from unbottle.cli.eval_perplexity import eval_perplexity
 from unbottle.cli.eval_probe import EXAMPLES as EVAL_PROBE_EXAMPLES
 from unbottle.cli.eval_probe import eval_probe
+from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
+from unbottle.cli.reproduce import reproduce
 from unbottle.cli.train_lm import EXAMPLES as TRAIN_LM_EXAMPLES
 from unbottle.cli.train_lm import train_lm
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "bench": (bench, BENCH_EXAMPLES),
+    "reproduce": (reproduce, REPRODUCE_EXAMPLES),
     "train lm": (train_lm, TRAIN_LM_EXAMPLES),
     "eval perplexity": (eval_perplexity, EVAL_PERPLEXITY_EXAMPLES),
     "eval completion": (eval_completion, EVAL_COMPLETION_EXAMPLES),

@@ -1,0 +1,1 @@
+"""Recipes: the experiments of the paper, each from one command."""

@@ -1,0 +1,38 @@
+"""What can be chosen by name, and a sentence for what can not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unbottle.recipes.analogies import ANALOGY
+from unbottle.recipes.completions import TABLE3
+from unbottle.recipes.experiment import Experiment
+from unbottle.recipes.perplexities import SIZE_CURVE, TABLE1, TABLE2
+from unbottle.recipes.preset import PRESETS, Preset
+from unbottle.recipes.prompts import ORDER_BIAS, TABLE4
+from unbottle.spec import Method
+
+EXPERIMENTS = {
+    experiment.name: experiment for experiment in (TABLE1, TABLE2, TABLE3, TABLE4, ANALOGY, SIZE_CURVE, ORDER_BIAS)
+}
+
+
+def chosen_experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise ValueError(f"experiment {name!r}: unknown. Known: {', '.join(EXPERIMENTS)}.")
+    return EXPERIMENTS[name]
+
+
+def chosen_preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise ValueError(f"preset {name!r}: unknown. Known: {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+def chosen_methods(experiment: Experiment, names: Sequence[str]) -> list[str]:
+    """Rows of the table, in its order."""
+    wanted = {str(Method.parse(name)) for name in names}
+    rows = {str(Method.parse(method)): method for method in experiment.methods}
+    if unknown := wanted - set(rows):
+        raise ValueError(f"method {unknown.pop()!r}: no row of {experiment.name}. Its rows: {', '.join(rows)}.")
+    return [method for name, method in rows.items() if not wanted or name in wanted]

@@ -1,0 +1,117 @@
+"""Record: the results of one experiment, in a folder: results.json, table.md and plot.png."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from unbottle.bench.machine import machine
+from unbottle.recipes.experiment import Column, Experiment, Row
+from unbottle.report import Estimate, Table
+from unbottle.spec import Method
+
+
+class Record:
+    """Rows that are there already are kept; each new one is on disk before the next begins."""
+
+    def __init__(self, folder: Path, experiment: Experiment, settings: dict[str, Any]) -> None:
+        self.folder, self.experiment, self.settings = folder, experiment, json.loads(json.dumps(settings))
+        self.rows: list[Row] = []
+        self.together: dict[str, Any] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "results.json").exists():
+            self._read()
+
+    def has(self, method: str, seed: int, size: str) -> bool:
+        return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        self.together = {}  # of fewer rows
+        self.write()
+
+    def write(self) -> None:
+        data = {
+            "experiment": self.experiment.name,
+            "settings": self.settings,
+            "machine": machine(),
+            "rows": [asdict(row) for row in self.rows],
+            "together": self.together,
+        }
+        _write(self.folder / "results.json", json.dumps(data, indent=1) + "\n")
+        _write(self.folder / "table.md", self.document() + "\n")
+        if self.experiment.plot is not None and importlib.util.find_spec("matplotlib"):
+            self.experiment.plot(self.sorted(), self.folder / "plot.png")
+
+    def sorted(self) -> list[Row]:
+        order = {method: number for number, method in enumerate(self.experiment.methods)}
+        return sorted(self.rows, key=lambda row: (row.size, order.get(row.method, len(order)), row.seed))
+
+    def document(self) -> str:
+        """A table for each size of the backbone, the paper's numbers to the right."""
+        found, parts = machine(), [f"## {self.experiment.title}"]
+        for size in dict.fromkeys(row.size for row in self.rows):
+            parts += [f"### {size}", str(self._table(size))]
+        seeds = sorted({row.seed for row in self.rows})
+        error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
+        parts += [self.experiment.note] if self.experiment.note else []
+        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+        parts.append(
+            f"`unbottle reproduce {self.experiment.name} --preset {self.settings['preset']['name']}`, "
+            f"text {self.settings['data']}, seeds {', '.join(map(str, seeds))}{error}. "
+            f"{found['processor']}, {found['cores']} cores; {versions}."
+        )
+        return "\n\n".join(parts)
+
+    def _table(self, size: str) -> Table:
+        reported = self.experiment.paper.get(size) or next(iter(self.experiment.paper.values()), {})
+        titles = [column.title for column in self.experiment.columns]
+        header = [
+            "Method",
+            *titles,
+            *(f"paper: {name}" for name in (self.experiment.paper_columns if reported else ())),
+        ]
+        lines = []
+        for method in self.experiment.methods:
+            rows = [row for row in self.sorted() if (row.method, row.size) == (method, size)]
+            if rows:
+                mine = [self._cell(rows, column) for column in self.experiment.columns]
+                his = [f"{number:g}" for number in reported.get(method, ())] if reported else []
+                his += [""] * (len(header) - 1 - len(mine) - len(his))
+                lines.append([Method.parse(method).title, *mine, *his])
+        return Table(header, lines)
+
+    def _cell(self, rows: Sequence[Row], column: Column) -> str:
+        together = self.together.get(rows[0].method, {})
+        values = [row.found[column.key] for row in rows if column.key in row.found] or [
+            *([together[column.key]] if column.key in together else [])
+        ]
+        if not values:
+            return ""
+        if isinstance(values[0], str):
+            return str(values[0])
+        estimate = Estimate.of(values)
+        if estimate.error == 0:
+            estimate = Estimate(estimate.mean, None, estimate.count)
+        return estimate.show(column.digits)
+
+    def _read(self) -> None:
+        data = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))
+        if data["settings"] != self.settings:
+            raise ValueError(
+                f"{self.folder}: holds results of another preset or text. Choose another --output, or remove it."
+            )
+        self.rows = [Row(**row) for row in data["rows"]]
+        self.together = data["together"]
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    part = path.with_suffix(path.suffix + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)

@@ -1,0 +1,53 @@
+"""Results: every row is on disk at once, comes back, and is not mixed with rows of other settings."""
+
+import json
+
+import pytest
+
+from unbottle.recipes.experiment import Column, Experiment, Row
+from unbottle.recipes.record import Record
+from unbottle.spec import Method
+
+SETTINGS = {"preset": {"name": "cpu"}, "data": "text"}
+EXPERIMENT = Experiment(
+    name="table9",
+    title="A table",
+    methods=("softmax", "softmax+c"),
+    measure=lambda lab, method, seed, size: {},
+    columns=(Column("Perplexity", "perplexity"), Column("Time", "time")),
+    paper_columns=("Wiki",),
+    paper={"small": {"softmax": (24.28,), "softmax+c": (23.5,)}},
+)
+
+
+def row(method: str, seed: int, value: float) -> Row:
+    return Row(method, seed, "small", {"perplexity": value})
+
+
+def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    for each in (row("softmax+c", 0, 9.0), row("softmax", 0, 10.0), row("softmax", 1, 12.0)):
+        record.add(each)
+    record.together = {"softmax": {"time": 1.0}}
+    record.write()
+    text = (tmp_path / "table.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    assert lines[0] == ["Method", "Perplexity", "Time", "paper: Wiki"]
+    assert lines[2:] == [["Softmax", "11.00 ± 1.00", "1.00", "24.28"], [Method.parse("s+c").title, "9.00", "", "23.5"]]
+    assert "unbottle reproduce table9 --preset cpu" in text
+    assert "standard error" in text
+
+
+def test_a_row_is_on_disk_before_the_next_begins(tmp_path) -> None:
+    Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
+    again = Record(tmp_path, EXPERIMENT, SETTINGS)
+    assert again.has("softmax", 0, "small")
+    assert not again.has("softmax", 1, "small")
+    assert not again.has("softmax", 0, "medium")
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["machine"]["cores"]
+
+
+def test_results_of_other_settings_are_refused(tmp_path) -> None:
+    Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
+    with pytest.raises(ValueError, match="another preset or text"):
+        Record(tmp_path, EXPERIMENT, SETTINGS | {"data": "other"})

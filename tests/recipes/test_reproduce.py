@@ -1,0 +1,125 @@
+"""Every experiment runs on a tiny model, row by row, and goes on where it was stopped."""
+
+import json
+import random
+
+import pytest
+
+from unbottle.cli.program import main
+from unbottle.recipes.choices import EXPERIMENTS
+
+ROWS = {
+    "table1": ["softmax", "softmax+cpr:20,100+mi"],
+    "table2": ["softmax+mi", "softmax+wbwr:100+mi"],
+    "table3": ["softmax", "ps+mi"],
+    "table4": ["softmax+mi", "softmax+cpr:20,100+mi"],
+    "analogy": ["softmax+mi", "softmax+c+mi"],
+    "size-curve": ["softmax", "softmax+cpr:20,100+mi"],
+    "order-bias": ["softmax+mi", "mos+mi"],
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Made-up sentences with names that return."""
+    draw = random.Random(0)
+    names, verbs = ["Anna", "Boris", "Clara", "Daniel"], ["saw", "met", "called", "heard"]
+    things = ["the river", "a house", "the old king", "a tall woman", "the tennis player"]
+    lines = [
+        f"In the morning {draw.choice(names)} {draw.choice(verbs)} {draw.choice(things)} , and then "
+        f"{draw.choice(names)} {draw.choice(verbs)} {draw.choice(things)} near the plates and keys ."
+        for _ in range(1500)
+    ]
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return tmp_path_factory.mktemp("lab"), tmp_path_factory.mktemp("results")
+
+
+def reproduce(name, text, folders, *more, rows=None):
+    methods = [word for method in rows or ROWS[name] for word in ("--method", method)]
+    work, output = folders
+    given = ["--preset", "tiny", "--data", str(text), "--work", str(work), "--output", str(output)]
+    return main(["reproduce", name, *given, *methods, *more])
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_every_experiment_runs_and_says_what_it_found(name, text, folders, capsys) -> None:
+    assert reproduce(name, text, folders) == 0
+    shown = capsys.readouterr().out
+    folder = folders[1] / name
+    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    experiment = EXPERIMENTS[name]
+    sizes = 2 if experiment.all_sizes else 1
+    assert sorted(row["method"] for row in data["rows"]) == sorted(ROWS[name] * sizes)
+    for row in data["rows"]:
+        for column in experiment.columns:
+            assert column.key in row["found"] | data["together"].get(row["method"], {}), column
+    assert experiment.title in shown
+    assert shown.splitlines()[-1] == f"Written to {folder}"
+    assert (folder / "plot.png").exists() == (experiment.plot is not None)
+
+
+def test_rows_that_are_done_are_not_done_again(text, folders, monkeypatch, capsys) -> None:
+    assert reproduce("table1", text, folders) == 0
+    before = (folders[1] / "table1" / "results.json").read_text(encoding="utf-8")
+    monkeypatch.setattr("unbottle.recipes.lab.train_lm", lambda *args, **options: pytest.fail("trained again"))
+    assert reproduce("table1", text, folders) == 0
+    assert (folders[1] / "table1" / "results.json").read_text(encoding="utf-8") == before
+
+
+def test_a_stopped_run_keeps_its_rows(text, folders, monkeypatch, capsys) -> None:
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unbottle.recipes.lab.train_lm", stopped)
+    rows = [*ROWS["table1"], "softmax+p+mi"]  # which no other test trains
+    assert reproduce("table1", text, folders, rows=rows) == 130
+    data = json.loads((folders[1] / "table1" / "results.json").read_text(encoding="utf-8"))
+    assert [row["method"] for row in data["rows"]][: len(ROWS["table1"])] == ROWS["table1"]
+
+
+def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
+    """The first loss, before any step, is that of the backbone for every method that starts as softmax."""
+    assert reproduce("table1", text, folders) == 0
+    runs = [folders[0] / "rows" / "small" / name / "run.json" for name in ("softmax-0", "softmax+cpr20-100+mi-0")]
+    data = [json.loads(path.read_text(encoding="utf-8"))["data"] for path in runs]
+    assert data[0] == data[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["table9"], "experiment 'table9': unknown. Known: table1"),
+        (["table1", "--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
+        (["table1", "--method", "softmax+e"], "method 'softmax+e': no row of table1"),
+        (["table1", "--preset", "tiny"], "has no text of its own. Name one with --data."),
+        (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_refusals(given, message, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_another_text_in_the_same_folder_is_refused(text, folders, tmp_path, capsys) -> None:
+    assert reproduce("table1", text, folders) == 0
+    other = tmp_path / "other.txt"
+    other.write_text("something else " * 5000, encoding="utf-8")
+    assert reproduce("table1", other, folders) == 2
+    assert "made with another preset or text" in capsys.readouterr().err
+
+
+def test_dry_run_prints_everything_and_does_nothing(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "table1", "--dry-run", "--seeds", "3"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["seeds"] == [0, 1, 2]
+    assert len(told["methods"]) == 15
+    assert told["preset"]["rows"]["length"] == 200
+    assert not list(tmp_path.iterdir())
