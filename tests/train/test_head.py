@@ -9,12 +9,12 @@ import torch
 
 from unbottle.train import states, train_lm
 
-METHODS = ["softmax+cpr:5,20+mi", "ps+c", "mos:2+r:5", "softmax+wbwr:3"]
+METHODS = ["softmax+cpr:5,20+mi", "ps+c", "softmax+wbwr:3"]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_stored_states_train_as_a_frozen_model_does(method: str, tmp_path) -> None:
-    steps = {"max_steps": 10, "log_every": 1}
+    steps = {"max_steps": 6, "log_every": 1, "save_every": None}
     data = tiny.windows(), tiny.windows(101, 1)  # the last window of 101 is shorter
     model = tiny.model(method)
     before = {name: value.clone() for name, value in model.state_dict().items()}

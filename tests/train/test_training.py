@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import errno
 import math
+from pathlib import Path
 
 import pytest
 import tiny_training as tiny
 import torch
 from peft import PeftModel
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
 
 from unbottle.data import StreamedWindows, Windows
 from unbottle.hf import attach
 from unbottle.train import PRESETS, Settings, train_lm
+from unbottle.train.checkpoints import latest, rotate, seal
+from unbottle.train.files import whole_disk
 from unbottle.train.folder import locked
 
 
@@ -194,31 +198,42 @@ def test_a_loss_that_is_no_number(tmp_path) -> None:
 # -- checkpoints
 
 
-def broken_at(monkeypatch: pytest.MonkeyPatch, count: int, error: Exception) -> None:
-    """torch.save, which a checkpoint calls three times, fails at its nth call."""
+FULL = [  # as they were seen on a disk that was full
+    OSError(errno.ENOSPC, "No space left on device"),
+    RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed"),
+    RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 26688 vs 26576"),
+    RuntimeError("basic_ios::clear: iostream error"),
+    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+]
+FULL_SENTENCE = r"^the disk of .* is full\. What was written before is complete: make room .* it goes on from there\.$"
+
+
+@pytest.mark.parametrize("error", FULL, ids=str)
+def test_a_full_disk_is_one_sentence(error: Exception, tmp_path) -> None:
+    with pytest.raises(OSError, match=FULL_SENTENCE) as found, whole_disk(tmp_path):
+        raise error
+    assert found.value.errno == errno.ENOSPC
+
+
+def test_other_errors_stay_what_they_are(tmp_path) -> None:
+    for error in (RuntimeError("shapes differ"), PermissionError(errno.EACCES, "not yours")):
+        with pytest.raises(type(error)) as found, whole_disk(tmp_path):
+            raise error
+        assert found.value is error
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.save, which a checkpoint calls three times, fails at its fifth call."""
     calls, original = [], torch.save
 
     def save(*args, **options):
         calls.append(1)
-        if len(calls) >= count:
-            raise error
+        if len(calls) >= 5:
+            raise FULL[0]
         original(*args, **options)
 
     monkeypatch.setattr(torch, "save", save)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [  # as they were seen on a disk that was full
-        OSError(errno.ENOSPC, "No space left on device"),
-        RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed"),
-        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 26688 vs 26576"),
-        RuntimeError("basic_ios::clear: iostream error"),
-    ],
-)
-def test_a_full_disk(error: Exception, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken_at(monkeypatch, 5, error)
-    with pytest.raises(OSError, match=r"^the disk of .* is full\. What was written before is complete: make room"):
+    with pytest.raises(OSError, match=FULL_SENTENCE):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-2"]
     assert not [*(tmp_path / ".writing").iterdir()]
@@ -229,24 +244,46 @@ def test_a_full_disk(error: Exception, tmp_path, monkeypatch: pytest.MonkeyPatch
     assert same(weights(model), weights(other))
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "missing", "no manifest"])
-def test_a_damaged_checkpoint_is_named_and_passed_over(damage: str, tmp_path) -> None:
-    other = tiny.model()
-    train_lm(other, tiny.windows(), None, tiny.settings(tmp_path))
-    last = tmp_path / "checkpoints" / "checkpoint-8"
-    file = last / ("manifest.json" if damage == "no manifest" else "optimizer.pt")
+def damaged(file: Path, damage: str) -> None:
     content = file.read_bytes()
-    if damage == "cut":
-        file.write_bytes(content[:-10])
-    elif damage == "changed":
-        file.write_bytes(content[:-10] + bytes(10))
-    else:
+    if damage == "missing":
         file.unlink()
-    model = tiny.model()
+    else:
+        file.write_bytes(content[:-10] if damage == "cut" else content[:-10] + bytes(10))
+
+
+def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path) -> None:
+    other, model = tiny.model(), tiny.model()
+    train_lm(other, tiny.windows(), None, tiny.settings(tmp_path))
+    damaged(tmp_path / "checkpoints" / "checkpoint-8" / "optimizer.pt", "cut")
     with pytest.warns(UserWarning, match=r"checkpoint-8 is not complete \(.*\); going on from the one before it"):
         result = train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
     assert result.steps == 8
     assert same(weights(model), weights(other))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "problem"),
+    [
+        ("a.pt", "cut", "a.pt has 10 bytes, not 20"),
+        ("a.pt", "changed", "a.pt was damaged"),
+        ("a.pt", "missing", "a.pt is missing"),
+        ("manifest.json", "missing", "manifest.json is missing"),
+        ("manifest.json", "cut", "manifest.json can not be read"),
+    ],
+)
+def test_what_makes_a_checkpoint_whole(name: str, damage: str, problem: str, tmp_path) -> None:
+    for step in (9, 10):
+        (tmp_path / "writing" / f"checkpoint-{step}").mkdir(parents=True)
+        (tmp_path / "writing" / f"checkpoint-{step}" / "a.pt").write_bytes(b"x" * 20)
+        seal(tmp_path / "writing" / f"checkpoint-{step}", tmp_path)
+    (tmp_path / "checkpoint-extra").mkdir()
+    assert latest(tmp_path) == tmp_path / "checkpoint-10"
+    damaged(tmp_path / "checkpoint-10" / name, damage)
+    with pytest.warns(UserWarning, match=rf"checkpoint-10 is not complete \({problem}\)"):
+        assert latest(tmp_path) == tmp_path / "checkpoint-9"
+    rotate(tmp_path, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-extra", "writing"]
 
 
 def test_the_head_must_be_reached(tmp_path) -> None:
@@ -270,7 +307,7 @@ def test_the_order_of_windows(tmp_path) -> None:
     for number, changes in enumerate([{"shuffle": False}, {"seed": 1}, {"seed": 1, "lr": 1e-3}, {"seed": 2}]):
         seen: list[int] = []
         data = Watched(tiny.tokens(150), tiny.LENGTH)
-        train_lm(tiny.model(), data, None, tiny.settings(tmp_path / str(number), max_steps=None, **changes))
+        train_lm(tiny.model(None), data, None, tiny.settings(tmp_path / str(number), max_steps=None, **changes))
         orders.append(seen)
     assert orders[0] == [*range(13)]
     assert orders[1] == orders[2]
