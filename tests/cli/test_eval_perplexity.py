@@ -66,6 +66,7 @@ def test_a_reference_makes_the_groups_the_same(place: Path, tmp_path: Path) -> N
     assert list(tokens[0]) == ["context", "top", "elsewhere"]
     assert first["loss"] != second["loss"]
     assert first["windowing"]["stride"] == 7
+    assert first["top_of"] == second["top_of"] == "the reference model"
 
 
 def test_a_text_shorter_than_a_window(place: Path, capsys: pytest.CaptureFixture) -> None:

@@ -95,6 +95,18 @@ def test_padding_changes_nothing() -> None:
     assert together == [continuations(model, made, [prompt], words=3, top_k=1, seed=9)[0] for prompt in prompts]
 
 
+def test_no_text_ends() -> None:
+    """Whatever the model takes for an end is not generated, be it the most likely word."""
+    model, made, prompt = model_of().eval(), byte_pairs(), "The king of France met Anna"
+    with torch.no_grad():
+        likely = model(torch.tensor([made(prompt).input_ids])).logits[0, -1].argmax().item()
+    [before] = continuations(model, made, [prompt], words=3, top_k=1, seed=0)
+    model.generation_config.eos_token_id = [likely]
+    [after] = continuations(model, made, [prompt], words=3, top_k=1, seed=0)
+    assert len(after) > 1
+    assert after != before
+
+
 def test_only_the_most_likely_words(monkeypatch: pytest.MonkeyPatch) -> None:
     model, made, seen = model_of("mos:2").eval(), byte_pairs(), []
     before = model.generate

@@ -68,6 +68,12 @@ def test_nist_never_divides_by_zero(pairs: list[tuple[str, str]]) -> None:
         assert found == corpus_nist([[text.split()] for text in references], [text.split() for text in texts])
 
 
+def test_nist_counts_five_words() -> None:
+    text, other = "a b c d e f", "a b c d e a b c d f"
+    assert nist([text], [other]) == corpus_nist([[other.split()]], [text.split()], n=5)
+    assert nist([text], [other]) != corpus_nist([[other.split()]], [text.split()], n=4)
+
+
 def test_rouge() -> None:
     found = rouge("the king met Anna", "The king saw Anna .")
     assert found == {"rouge1": pytest.approx(75.0), "rouge2": pytest.approx(100 / 3)}
