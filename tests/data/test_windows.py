@@ -10,6 +10,7 @@ import pytest
 from byte_pairs import byte_pairs
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import processors
 
 from unbottle.data import StreamedWindows, Windows, split, tokens, tokens_of
 from unbottle.data.pieces import cut
@@ -37,8 +38,12 @@ def test_a_long_text_is_tokenised_as_a_whole(monkeypatch: pytest.MonkeyPatch) ->
     assert found.dtype == np.int32
 
 
-def test_texts_are_joined_by_nothing(recwarn, caplog) -> None:
+def test_texts_are_joined_by_nothing(caplog) -> None:
+    """By no special token either, where a tokenizer puts one at the start of each text."""
     tokenizer = byte_pairs()
+    start = processors.TemplateProcessing(single="<eos> $A", special_tokens=[("<eos>", 0)])
+    tokenizer.backend_tokenizer.post_processor = start
+    assert tokenizer("the")["input_ids"][0] == 0
     tokenizer.model_max_length = 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
