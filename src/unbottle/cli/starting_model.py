@@ -9,7 +9,7 @@ from typing import Any
 
 def starting_model(run: dict[str, Any], seed: int) -> tuple[Any, Any]:
     """Out of a folder, the hub or a config; and its tokenizer. New weights are drawn with the seed."""
-    import torch
+    from transformers import set_seed
 
     from unbottle.cli.causal_model import causal_model
     from unbottle.hf.attach import attach
@@ -17,7 +17,7 @@ def starting_model(run: dict[str, Any], seed: int) -> tuple[Any, Any]:
     from unbottle.spec import Method
 
     method = None if run.get("method") is None else Method.parse(run["method"])
-    torch.manual_seed(seed)
+    set_seed(seed)
     if run.get("model"):
         if run.get("tokenizer"):
             raise ValueError("--tokenizer is for --config: a model has its own.")
@@ -25,7 +25,7 @@ def starting_model(run: dict[str, Any], seed: int) -> tuple[Any, Any]:
     else:
         model, tokenizer = from_nothing(run["config"], run.get("tokenizer"))
     if not isinstance(model, HeadMixin):
-        torch.manual_seed(seed)
+        set_seed(seed)
         return model if method is None else attach(model, method), tokenizer
     if method is not None and method != model.head.config.method:
         raise ValueError(
