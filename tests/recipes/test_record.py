@@ -47,6 +47,14 @@ def test_a_row_is_on_disk_before_the_next_begins(tmp_path) -> None:
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["machine"]["cores"]
 
 
+def test_two_processes_add_to_the_same_rows(tmp_path) -> None:
+    one, two = Record(tmp_path, EXPERIMENT, SETTINGS), Record(tmp_path, EXPERIMENT, SETTINGS)
+    one.add(row("softmax", 0, 10.0))
+    two.add(row("softmax+c", 0, 9.0))
+    one.add(row("softmax", 1, 11.0))
+    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
+
+
 def test_results_of_other_settings_are_refused(tmp_path) -> None:
     Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
     with pytest.raises(ValueError, match="another preset or text"):

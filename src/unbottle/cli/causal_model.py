@@ -13,10 +13,12 @@ HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not 
 def causal_model(path: str) -> tuple[Any, Any]:
     """The model, with its head if it has one, and the tokenizer saved beside it."""
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils import logging
 
     from unbottle.hf.config_face import ConfigFace
     from unbottle.hf.saving import load
 
+    logging.disable_progress_bar()  # commands have a bar of their own
     if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
     try:

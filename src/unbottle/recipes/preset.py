@@ -68,10 +68,10 @@ PRESETS = {
             },
             # longer windows than the rows': what is generated after 120 words stands at positions beyond 200
             base=replace(
-                CPU, length=320, lr=2e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=3000
+                CPU, length=320, lr=2e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=800
             ),
             base_share=0.6,
-            rows=replace(CPU, lr=3e-4, max_steps=500),
+            rows=replace(CPU, lr=3e-4, max_steps=200),
             vocabulary=8192,
             test_tokens=100_000,
             reranker_tokens=4_000,

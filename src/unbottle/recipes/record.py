@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,23 +19,27 @@ from unbottle.spec import Method
 
 
 class Record:
-    """Rows that are there already are kept; each new one is on disk before the next begins."""
+    """Rows that are there already are kept; each new one is on disk before the next begins.
+
+    Several processes may add rows to the same folder: each reads what the others wrote before it writes.
+    """
 
     def __init__(self, folder: Path, experiment: Experiment, settings: dict[str, Any]) -> None:
         self.folder, self.experiment, self.settings = folder, experiment, json.loads(json.dumps(settings))
         self.rows: list[Row] = []
         self.together: dict[str, Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / "results.json").exists():
-            self._read()
+        self._read()
 
     def has(self, method: str, seed: int, size: str) -> bool:
         return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
 
     def add(self, row: Row) -> None:
-        self.rows.append(row)
-        self.together = {}  # of fewer rows
-        self.write()
+        with _locked(self.folder / ".lock"):
+            self._read()
+            self.rows.append(row)
+            self.together = {}  # of fewer rows
+            self.write()
 
     def write(self) -> None:
         data = {
@@ -101,6 +107,8 @@ class Record:
         return estimate.show(column.digits)
 
     def _read(self) -> None:
+        if not (self.folder / "results.json").exists():
+            return
         data = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))
         if data["settings"] != self.settings:
             raise ValueError(
@@ -108,6 +116,14 @@ class Record:
             )
         self.rows = [Row(**row) for row in data["rows"]]
         self.together = data["together"]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time; the others wait."""
+    with path.open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _write(path: Path, text: str) -> None:
