@@ -28,8 +28,7 @@ def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
     record = Record(tmp_path, EXPERIMENT, SETTINGS)
     for each in (row("softmax+c", 0, 9.0), row("softmax", 0, 10.0), row("softmax", 1, 12.0)):
         record.add(each)
-    record.together = {"softmax": {"time": 1.0}}
-    record.write()
+    record.finish({"softmax": {"time": 1.0}})
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
     assert lines[0] == ["Method", "Perplexity", "Time", "paper: Wiki"]
@@ -52,6 +51,7 @@ def test_two_processes_add_to_the_same_rows(tmp_path) -> None:
     one.add(row("softmax", 0, 10.0))
     two.add(row("softmax+c", 0, 9.0))
     one.add(row("softmax", 1, 11.0))
+    two.finish({})
     assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
 
 

@@ -39,9 +39,16 @@ class Record:
             self._read()
             self.rows.append(row)
             self.together = {}  # of fewer rows
-            self.write()
+            self._write()
 
-    def write(self) -> None:
+    def finish(self, together: dict[str, Any]) -> None:
+        """What was measured of all rows together; and the files once more."""
+        with _locked(self.folder / ".lock"):
+            self._read()
+            self.together = together or self.together
+            self._write()
+
+    def _write(self) -> None:
         data = {
             "experiment": self.experiment.name,
             "settings": self.settings,

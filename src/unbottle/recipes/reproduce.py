@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from unbottle.recipes.experiment import Experiment, Row
 from unbottle.recipes.lab import Lab
@@ -34,8 +35,9 @@ def reproduce(
         lab.report = inner
         record.add(Row(method, seed, size, experiment.measure(lab, method, seed, size)))
     lab.report = outer
+    together: dict[str, Any] = {}
     if experiment.finish is not None and record.rows and not record.together:
         outer(len(todo), len(todo) or 1, "measuring time")
-        record.together = experiment.finish(lab, record.sorted())
-    record.write()
+        together = experiment.finish(lab, record.sorted())
+    record.finish(together)
     return record
