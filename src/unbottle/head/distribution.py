@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unbottle.ops import DenseLogits, Logits, Words, Write, logaddexp, logsumexp
+from unbottle.ops import DenseLogits, Logits, Words, Write, logaddexp
 
 IGNORED = -100  # the label that has no loss, as everywhere in the ecosystem
 
@@ -43,7 +45,7 @@ class Distribution:
     def log_probs(self) -> Float[Tensor, "B T V"]:
         """log P of every word."""
         parts = [logits.log_softmax() for logits in self.logits]
-        generated = self._mixed(torch.stack(parts, dim=-2))
+        generated = self._mixed(parts)
         if self.copied is None:
             return generated
         base, words = DenseLogits(generated), self.copied.words
@@ -61,8 +63,8 @@ class Distribution:
         check_labels(labels, self.logits[0].values.shape[:2], self.logits[0].values.shape[-1])
         counts = (labels != IGNORED)[..., None]
         label = Words(labels[..., None].where(counts, 0), counts)
-        parts = [logits.at(label) - logits.logsumexp()[..., None] for logits in self.logits]
-        log_prob = self._mixed(torch.stack(parts, dim=-2).where(counts[..., None], 0))[..., 0]
+        parts = [(logits.at(label) - logits.logsumexp()[..., None]).where(counts, 0) for logits in self.logits]
+        log_prob = self._mixed(parts)[..., 0]
         if self.copied is not None:
             is_label = self.copied.words.present & (self.copied.words.ids == label.ids)
             log_mass = self.copied.log_mass.where(is_label, 0).sum(-1)  # the words are distinct: one hit at most
@@ -79,11 +81,12 @@ class Distribution:
         log_Z = torch.cat([self.log_weights, copied], dim=-1).logsumexp(-1, keepdim=True)
         return replace(self, log_weights=self.log_weights - log_Z, copied=replace(self.copied, log_mass=copied - log_Z))
 
-    def _mixed(self, log_probs: Float[Tensor, "B T K S"]) -> Float[Tensor, "B T S"]:
+    def _mixed(self, parts: Sequence[Float[Tensor, "B T S"]]) -> Float[Tensor, "B T S"]:
+        """log sum_k weight_k P_k of some words, added up one by one: there may be many words."""
         if self.log_weights is None:
-            return log_probs[..., 0, :]
-        weighted = log_probs + self.log_weights[..., None]
-        return weighted[..., 0, :] if len(self.logits) == 1 else logsumexp(weighted, -2)
+            return parts[0]
+        weighted = (part + self.log_weights[..., k, None] for k, part in enumerate(parts))
+        return functools.reduce(logaddexp, weighted)
 
 
 def check_labels(labels: Tensor, shape: torch.Size, vocabulary: int) -> None:

@@ -15,4 +15,6 @@ def logsumexp(values: Tensor, dim: int) -> Tensor:
 
 def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     """Equals `torch.logaddexp(a, b)`, but for the gradient where both are -inf: zero, not NaN."""
+    if not torch.is_grad_enabled():
+        return torch.logaddexp(a, b)
     return logsumexp(torch.stack(torch.broadcast_tensors(a, b)), 0)
