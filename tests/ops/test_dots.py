@@ -71,6 +71,22 @@ def test_what_is_compiled_is_the_same_product(shape: tuple[int, ...], monkeypatc
         torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("block", [1, 100, 2**20])
+def test_additive_leaves_out_what_nobody_sees(block: int, monkeypatch) -> None:
+    """Scores and gradients are right where a key is seen, whatever stands where none is."""
+    monkeypatch.setattr(sys.modules["unbottle.ops.additive"], "BLOCK", block)
+    leaves = query, key, b, v = draw(2, 5, 3), draw(2, 6, 3), draw(3), draw(3)
+    visible = torch.ones(2, 5, 6, dtype=torch.bool).tril()
+    visible[1, :, 0] = False  # so the first position of a row sees nothing
+    want = (torch.tanh(query[:, :, None] + key[:, None] + b) @ v).where(visible, 0)
+    got = additive(query, key, b, v, visible)
+    assert (got[:, 0, 1:] == 0).all() or block != 1  # not computed
+    torch.testing.assert_close(got.where(visible, 0), want)
+    upstream = torch.randn(want.shape, generator=GENERATOR, dtype=torch.float64)
+    mine = torch.autograd.grad(got.where(visible, 0), leaves, upstream)
+    torch.testing.assert_close(mine, torch.autograd.grad(want, leaves, upstream))
+
+
 @pytest.mark.parametrize("block", [1, 50, 2**20])
 @pytest.mark.parametrize("tokens", [4, 0])
 def test_additive(tokens: int, block: int, monkeypatch) -> None:

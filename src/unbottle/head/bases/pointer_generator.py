@@ -46,4 +46,5 @@ class PointerGenerator(nn.Module):
         return Distribution(logits, log_generate, Copied(text.words, log_mass))
 
     def _scores(self, x: Inputs) -> Tensor:
-        return widen(additive(x.f(self.pointer.query), self.pointer.states(x), self.b, self.v))
+        visible = self.pointer.text(x).visible
+        return widen(additive(x.f(self.pointer.query), self.pointer.states(x), self.b, self.v, visible))
