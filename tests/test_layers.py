@@ -28,7 +28,7 @@ THIRD_PARTY = {
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
     "data": {"torch", "transformers", "datasets", "numpy"},
     "train": {"torch", "transformers", "accelerate", "peft", "datasets", "numpy", "safetensors"},
-    "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval"},
+    "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
     "recipes": {"torch", "transformers", "tokenizers"},
