@@ -154,14 +154,20 @@ def document(scores: dict[str, Scores], comparison: Comparison | None, notes: It
     if rows:
         parts.insert(0, markdown(title, rows))
     parts += notes
-    said = [
-        f"{which}, {name}: {'can not be measured: ' + score.why if score.why else score.note}"
-        for which, run in scores.items()
-        for name, score in run.metrics.items()
-        if score.why or score.note
-    ]
-    parts += ["\n".join(line if line.endswith(".") else f"{line}." for line in said)] if said else []
+    said = remarks(scores)
+    parts += ["\n".join(said)] if said else []
     return "\n\n".join([*parts, codes(first)])
+
+
+def remarks(scores: dict[str, Scores]) -> list[str]:
+    """What could not be measured, and what a reader should know; what is the same of both runs once."""
+    by_text: dict[str, list[str]] = {}
+    for which, run in scores.items():
+        for name, score in run.metrics.items():
+            text = f"can not be measured: {score.why}" if score.why else score.note
+            if text:
+                by_text.setdefault(f"{name}: {text.removesuffix('.')}.", []).append(which)
+    return [text if len(runs) == len(scores) else f"{', '.join(runs)}, {text}" for text, runs in by_text.items()]
 
 
 def ends(low: float | None, high: float | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
@@ -41,26 +43,21 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """A number of all texts together, which no single text has. `again` says why texts are not drawn again, if so."""
+    """A number of all texts together, which no single text has.
 
-    texts: tuple[str, ...]
-    references: tuple[str, ...]
-    score: Callable[[Sequence[str], Sequence[str]], float]
+    `sums` has a row for each example, and `of` makes numbers of sums of rows, so that examples can be drawn again.
+    Where `sums` is None they can not, and `why` says why.
+    """
+
     value: float
-    again: str = ""
+    counted: int
+    sums: np.ndarray | None = None
+    of: Callable[[np.ndarray], np.ndarray] | None = None
+    why: str = ""
 
     @property
     def values(self) -> None:
         return None
-
-    @property
-    def counted(self) -> int:
-        return len(self.texts)
-
-    @property
-    def words(self) -> int:
-        """What one round of drawing costs."""
-        return sum(len(text.split()) for text in (*self.texts, *self.references))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,8 @@ from unbottle.eval.measured import Corpus, Ratio
 
 LEVEL = 95  # percent
 BLOCK = 4_000_000  # numbers drawn at once
-WORDS = 1_500_000  # that all rounds of a metric of whole corpora may read
-CORPUS_ROUNDS = 200
-FEWEST = 20  # rounds; with fewer there is no interval
-INTERVAL = "percentile bootstrap over examples"
+FEWEST = 20  # rounds; with fewer a percentile is none
+INTERVAL = "percentile bootstrap over examples; weights of CIDEr and NIST stay those of the whole set"
 TEST = "approximate randomisation, two-sided: the two texts of each example change places with probability 1/2"
 TOLERANCE = 1e-9  # of sums in another order
 
@@ -29,29 +27,22 @@ class Drawing:
     def __post_init__(self) -> None:
         if self.rounds < FEWEST:
             raise ValueError(f"rounds {self.rounds}: expected {FEWEST} or more, as a percentile needs them.")
-
-    def of(self, found: Ratio | Corpus) -> int:
-        """Rounds for this number. What reads all texts in each round gets as many as cost allows; 0 if too few."""
-        if isinstance(found, Ratio):
-            return self.rounds
-        rounds = min(self.rounds, CORPUS_ROUNDS, WORDS // max(found.words, 1))
-        return rounds if rounds >= FEWEST and not found.again else 0
+        if self.seed < 0:
+            raise ValueError(f"seed {self.seed}: expected 0 or more.")
 
 
 def interval(found: Ratio | Corpus, drawing: Drawing) -> tuple[float, float] | None:
     """The middle 95 % of what the number is on examples drawn with replacement. None below two examples."""
-    rounds = drawing.of(found)
-    if found.counted < 2 or not rounds:
+    if found.counted < 2 or not drawable(found):
         return None
-    return _middle(_drawn(found, rounds, drawing.seed))
+    return _middle(_drawn(found, drawing))
 
 
 def difference_interval(first: Ratio | Corpus, second: Ratio | Corpus, drawing: Drawing) -> tuple[float, float] | None:
     """The same of first - second, on the same draws for both."""
-    rounds = min(drawing.of(first), drawing.of(second))
-    if min(first.counted, second.counted) < 2 or not rounds:
+    if min(first.counted, second.counted) < 2 or not (drawable(first) and drawable(second)):
         return None
-    return _middle(_drawn(first, rounds, drawing.seed) - _drawn(second, rounds, drawing.seed))
+    return _middle(_drawn(first, drawing) - _drawn(second, drawing))
 
 
 def p_value(first: Ratio | Corpus, second: Ratio | Corpus, drawing: Drawing) -> float | None:
@@ -59,18 +50,48 @@ def p_value(first: Ratio | Corpus, second: Ratio | Corpus, drawing: Drawing) -> 
 
     (1 + rounds with |difference| >= the one seen) / (1 + rounds); a round without a number counts against a difference.
     """
-    rounds = min(drawing.of(first), drawing.of(second))
-    if first.value is None or second.value is None or not rounds:
+    if first.value is None or second.value is None or not (drawable(first) and drawable(second)):
         return None
+    random = np.random.default_rng(drawing.seed)
+    one, other = _rows(first), _rows(second)
     seen = abs(first.value - second.value)
-    if isinstance(first, Ratio) and isinstance(second, Ratio):
-        found = np.concatenate([*_swapped(first, second, rounds, drawing.seed)])
-    else:
-        assert isinstance(first, Corpus)
-        assert isinstance(second, Corpus)
-        found = _swapped_texts(first, second, rounds, drawing.seed)
-    smaller = np.abs(found) < seen - TOLERANCE * max(1.0, seen)
-    return float((1 + rounds - smaller.sum()) / (1 + rounds))
+    smaller = 0
+    for size in _blocks(drawing.rounds, len(one)):
+        moved = random.integers(2, size=(size, len(one))).astype(float) @ (other - one)
+        found = np.abs(_numbers(first, one.sum(0) + moved) - _numbers(second, other.sum(0) - moved))
+        smaller += int((found < seen - TOLERANCE * max(1.0, seen)).sum())
+    return (1 + drawing.rounds - smaller) / (1 + drawing.rounds)
+
+
+def drawable(found: Ratio | Corpus) -> bool:
+    return isinstance(found, Ratio) or found.sums is not None
+
+
+def _rows(found: Ratio | Corpus) -> np.ndarray:
+    """What is added up over examples."""
+    rows = np.array([found.parts, found.wholes]).T if isinstance(found, Ratio) else found.sums
+    assert rows is not None
+    return rows
+
+
+def _numbers(found: Ratio | Corpus, sums: np.ndarray) -> np.ndarray:
+    """The numbers of these sums; not a number where nothing was counted."""
+    if isinstance(found, Corpus):
+        assert found.of is not None
+        return found.of(sums)
+    numbers = np.full(len(sums), np.nan)
+    np.divide(sums[:, 0], sums[:, 1], out=numbers, where=sums[:, 1] > TOLERANCE)
+    return numbers
+
+
+def _drawn(found: Ratio | Corpus, drawing: Drawing) -> np.ndarray:
+    random, rows = np.random.default_rng(drawing.seed), _rows(found)
+    numbers = []
+    for size in _blocks(drawing.rounds, len(rows)):
+        places = random.integers(len(rows), size=(size, len(rows)))
+        sums = np.stack([column[places].sum(1) for column in rows.T], axis=1)
+        numbers.append(_numbers(found, sums))
+    return np.concatenate(numbers)
 
 
 def _middle(found: np.ndarray) -> tuple[float, float] | None:
@@ -79,52 +100,6 @@ def _middle(found: np.ndarray) -> tuple[float, float] | None:
         return None
     low, high = np.percentile(found, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
     return float(low), float(high)
-
-
-def _drawn(found: Ratio | Corpus, rounds: int, seed: int) -> np.ndarray:
-    random = np.random.default_rng(seed)
-    if isinstance(found, Corpus):
-        number = len(found.texts)
-        scores = []
-        for _ in range(rounds):
-            places = random.integers(number, size=number)
-            texts, references = [found.texts[i] for i in places], [found.references[i] for i in places]
-            scores.append(found.score(texts, references))
-        return np.array(scores)
-    number, parts, wholes = len(found.parts), np.array(found.parts), np.array(found.wholes)
-    values = []
-    for size in _blocks(rounds, number):
-        places = random.integers(number, size=(size, number))
-        values.append(_divided(parts[places].sum(1), wholes[places].sum(1)))
-    return np.concatenate(values)
-
-
-def _swapped(first: Ratio, second: Ratio, rounds: int, seed: int) -> Iterator[np.ndarray]:
-    random = np.random.default_rng(seed)
-    parts, wholes = np.array([first.parts, second.parts]), np.array([first.wholes, second.wholes])
-    for size in _blocks(rounds, len(first.parts)):
-        swap = random.integers(2, size=(size, len(first.parts))).astype(float)
-        moved_parts, moved_wholes = swap @ (parts[1] - parts[0]), swap @ (wholes[1] - wholes[0])
-        yield _divided(parts[0].sum() + moved_parts, wholes[0].sum() + moved_wholes) - _divided(
-            parts[1].sum() - moved_parts, wholes[1].sum() - moved_wholes
-        )
-
-
-def _swapped_texts(first: Corpus, second: Corpus, rounds: int, seed: int) -> np.ndarray:
-    random, found = np.random.default_rng(seed), []
-    pairs = [*zip(first.texts, second.texts, strict=True)]
-    for _ in range(rounds):
-        swap = random.integers(2, size=len(pairs))
-        one, other = ([pair[s ^ side] for pair, s in zip(pairs, swap, strict=True)] for side in (0, 1))
-        found.append(first.score(one, first.references) - second.score(other, second.references))
-    return np.array(found)
-
-
-def _divided(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
-    """Not a number where nothing was counted."""
-    found = np.full(len(parts), np.nan)
-    np.divide(parts, wholes, out=found, where=wholes > TOLERANCE)
-    return found
 
 
 def _blocks(rounds: int, number: int) -> Iterator[int]:

@@ -63,14 +63,14 @@ def _difference(first: Score, second: Score, run: Scores) -> Difference:
         return Difference(first=first.value, second=second.value, why=first.why or second.why)
     one, other = first.measured.found, second.measured.found
     ends = difference_interval(one, other, run.drawing)
-    rounds = min(run.drawing.of(one), run.drawing.of(other))
+    p = p_value(one, other, run.drawing)
     return Difference(
         first=first.value,
         second=second.value,
         difference=first.value - second.value,
         low=None if ends is None else ends[0],
         high=None if ends is None else ends[1],
-        p=p_value(one, other, run.drawing),
-        rounds=rounds,
-        why="" if rounds else first.note,
+        p=p,
+        rounds=0 if p is None else run.drawing.rounds,
+        why=first.note if p is None else "",
     )

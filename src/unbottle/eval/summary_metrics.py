@@ -12,6 +12,7 @@ from unbottle.eval.metrics import fragments, novelty, repetition, stemmed_rouge
 from unbottle.eval.metrics import mauve_score as mauve_metric
 from unbottle.eval.metrics import nist as nist_metric
 from unbottle.eval.metrics import support as support_metric
+from unbottle.eval.metrics.nist_sums import nist_of, nist_sums
 from unbottle.eval.metrics.tokens import DESCRIPTION, tokens
 from unbottle.eval.proper_nouns import Tagger, words_of
 from unbottle.eval.summary_examples import Examples
@@ -98,21 +99,14 @@ def cider(given: Given) -> dict[str, Measured]:
 
 def nist(given: Given) -> dict[str, Measured]:
     value = nist_metric.nist(given.texts, given.references)
-    found = Corpus(texts=given.texts, references=given.references, score=nist_metric.nist, value=value)
+    sums = nist_sums(given.texts, given.references)
+    found = Corpus(value=value, counted=len(given.texts), sums=sums, of=nist_of)
     return {"nist": Measured(found=found, implementation=nist_metric.implementation())}
 
 
 def mauve(given: Given) -> dict[str, Measured]:
-    def score(texts: Sequence[str], references: Sequence[str]) -> float:
-        return mauve_metric.mauve(texts, references, given.mauve)
-
-    found = Corpus(
-        texts=given.texts,
-        references=given.references,
-        score=score,
-        value=score(given.texts, given.references),
-        again="texts drawn twice would be clusters of their own",
-    )
+    value = mauve_metric.mauve(given.texts, given.references, given.mauve)
+    found = Corpus(value=value, counted=len(given.texts), why="a text drawn twice would make a cluster of its own")
     return {"mauve": Measured(found=found, implementation=mauve_metric.implementation(given.mauve))}
 
 
@@ -125,7 +119,10 @@ def factcc(given: Given) -> dict[str, Measured]:
 
 def support(given: Given) -> dict[str, Measured]:
     values = _each(given, lambda text, source: support_metric.support(text, source, given.tagger))
-    return {"support": Measured(found=Ratio.mean(values), implementation=support_metric.implementation(given.tagger))}
+    without = sum(value is None for value in values)
+    note = f"{without} of {len(values)} summaries have no name and no number, and say nothing" if without else ""
+    code = support_metric.implementation(given.tagger)
+    return {"support": Measured(found=Ratio.mean(values), implementation=code, note=note)}
 
 
 def copied(given: Given) -> dict[str, Measured]:

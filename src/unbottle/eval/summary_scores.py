@@ -139,13 +139,13 @@ def _score(measured: Measured, drawing: Drawing) -> Score:
     found = measured.found
     ends = interval(found, drawing)
     notes = [measured.note] if measured.note else []
-    if ends is None and isinstance(found, Corpus) and found.counted > 1:
-        notes.append(f"no interval: {found.again or 'to draw so many texts again would take too long'}")
+    if isinstance(found, Corpus) and found.why:
+        notes.append(f"no interval: {found.why}")
     return Score(
         value=found.value,
         low=None if ends is None else ends[0],
         high=None if ends is None else ends[1],
-        rounds=0 if ends is None else drawing.of(found),
+        rounds=0 if ends is None else drawing.rounds,
         counted=found.counted,
         implementation=measured.implementation,
         note="; ".join(notes),

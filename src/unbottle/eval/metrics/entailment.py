@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unbottle.eval.metrics.tokens import sentences
+from unbottle.eval.quietly import quietly
 
 FACTCC = "manueldeprada/FactCC"  # the published checkpoint; its labels are CORRECT and INCORRECT
 SUPPORTED = ("correct", "entailment", "entailed", "supported", "supports", "consistent", "factual")
@@ -55,21 +57,30 @@ def entailed(
 
 def load(name: str) -> tuple[Any, Any]:
     """A classifier and its tokenizer. A checkpoint without a trained classifier is refused."""
+    found = _attempt(name)
+    if isinstance(found, ValueError):
+        raise found
+    return found
+
+
+@functools.lru_cache(maxsize=1)  # for the second of two runs; a failure too: without a network it takes a minute
+def _attempt(name: str) -> tuple[Any, Any] | ValueError:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from unbottle.eval.device import best_device
 
     try:
-        model, info = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        with quietly():
+            model, info = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
+            tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as error:
-        raise ValueError(
+        return ValueError(
             f"entailment model {name!r} can not be loaded ({' '.join(str(error).split())[:300]}). Give a folder with a "
             "sequence classifier and its tokenizer, or a name on the hub."
-        ) from error
+        )
     if info["missing_keys"]:
         missing = ", ".join(sorted(info["missing_keys"])[:3])
-        raise ValueError(f"entailment model {name!r} has no trained classifier: its file lacks {missing}.")
+        return ValueError(f"entailment model {name!r} has no trained classifier: its file lacks {missing}.")
     return model.to(best_device()).eval(), tokenizer
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unbottle.eval.metrics.tokens import sentences
+from unbottle.eval.quietly import quietly
 
 MODEL = "gpt2-large"
 LONGEST = 1024  # tokens of a text
@@ -58,8 +59,9 @@ def _features(texts: Sequence[str], settings: Mauve) -> Any:
     from unbottle.eval.device import best_device
 
     try:
-        model = AutoModel.from_pretrained(settings.model).to(best_device()).eval()
-        tokenizer = AutoTokenizer.from_pretrained(settings.model)
+        with quietly():
+            model = AutoModel.from_pretrained(settings.model).to(best_device()).eval()
+            tokenizer = AutoTokenizer.from_pretrained(settings.model)
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"MAUVE model {settings.model!r} can not be loaded ({reason}). Give a folder.") from error
