@@ -20,10 +20,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         raise FileNotFoundError(f"{path}: no such file.")
     if ending not in ENDINGS:
         raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(ENDINGS)}, and .jsonl.gz, .csv.gz.")
-    if ending == ".parquet":
-        return _parquet(path)
-    text = _text(path)
-    rows = _json_lines(text, path) if ending == ".jsonl" else _csv(text, path)
+    rows = {".jsonl": _json_lines, ".csv": _csv, ".parquet": _parquet}[ending](path)
     if not rows:
         raise ValueError(f"{path}: there is no row in it.")
     return rows
@@ -39,10 +36,10 @@ def _text(path: Path) -> str:
         raise ValueError(f"{path}: not a complete gzip file ({error}).") from error
 
 
-def _json_lines(text: str, path: Path) -> list[dict[str, Any]]:
+def _json_lines(path: Path) -> list[dict[str, Any]]:
     rows = []
     # split, not splitlines: a text may hold characters that end a line for str.splitlines, and only for it
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -55,9 +52,13 @@ def _json_lines(text: str, path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _csv(text: str, path: Path) -> list[dict[str, Any]]:
+def _csv(path: Path) -> list[dict[str, Any]]:
+    text = _text(path)
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a document may be long
-    rows = [*csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)]
+    try:
+        rows = [*csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)]
+    except csv.Error as error:
+        raise ValueError(f"{path}: not a whole csv file ({error}).") from error
     for number, row in enumerate(rows, start=1):
         if "" in row or None in row.values():
             raise ValueError(f"{path}, row {number}: not as many cells as the first line has columns.")
@@ -65,7 +66,10 @@ def _csv(text: str, path: Path) -> list[dict[str, Any]]:
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
-    from datasets import Dataset
+    from pyarrow import ArrowInvalid, parquet
 
-    found: Any = Dataset.from_parquet(str(path))
-    return list(found)
+    try:
+        found: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    except ArrowInvalid as error:
+        raise ValueError(f"{path}: not a parquet file ({error}).") from error
+    return found

@@ -21,4 +21,4 @@ def repeated_sentences(summary: str) -> float | None:
 
 
 def _again(found: Sequence[Any]) -> float | None:
-    return 1 - len({*found}) / len(found) if found else None
+    return (len(found) - len({*found})) / len(found) if found else None
