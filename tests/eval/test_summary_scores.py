@@ -21,14 +21,14 @@ from unbottle.eval.summary_metrics import DEFAULT, METRICS, known
 PREDICTIONS = [
     "Anna baked cookies and will bring some to Tom tomorrow.",
     "Anna baked cookies and will bring some to Tom tomorrow. Tom says no.",
-    "The mayor of Springfield resigned on Monday after 3 years in office.",
+    "The mayor of Springfield resigned\non Monday after 3 years in office.",
     "no",
     "",
 ]
 REFERENCES = [
     "Anna baked some cookies and brings Tom some of them tomorrow.",
     "Tom and Anna are going to the concert of the mayor.",
-    "After three years in office, the mayor of Springfield has resigned.",
+    "After three years in office,\nthe mayor of Springfield has resigned.",
     "No one knows.",
     "Nothing was said.",
 ]
@@ -85,12 +85,13 @@ def test_cider_called_directly() -> None:
 
 
 def test_names() -> None:
-    made, true = ["I saw Anna and Tom.", "they left.", "then Eve left."], ["I saw Anna.", "he left.", "so it goes."]
+    made = ["I saw Anna and Tom.", "they left.", "then Eve left.", "no"]
+    true = ["I saw Anna.", "he left.", "so it goes.", "I saw Tom."]
     found = scored(made, true, None, metrics=["r1p", "p-ratio"]).metrics
-    assert found["r1p"].values == [pytest.approx(200 / 3), None, 0.0]
-    assert found["r1p"].counted == 2
-    assert found["p-ratio"].value == 3 / 1
-    assert found["p-ratio"].values == [2.0, None, None]
+    assert found["r1p"].values == [pytest.approx(200 / 3), None, 0.0, 0.0]
+    assert found["r1p"].counted == 3
+    assert found["p-ratio"].value == 3 / 2
+    assert found["p-ratio"].values == [2.0, None, None, 0.0]
 
 
 def test_every_metric_names_its_code_and_keeps_its_values() -> None:

@@ -95,7 +95,15 @@ def test_support() -> None:
     assert support("", source, RULES) is None
     assert support("He saw Tom.", "", RULES) == 0.0
     assert support("So says O'Neill.", "o\u2019neill spoke", RULES) == 1.0
-    assert items("So Anna saw Anna and 2 of Twelve in F16.", RULES) == {"anna", "2", "12", "16"}
+    assert items("So Anna saw Anna and 2 of Fifteen in F16.", RULES) == {"anna", "2", "15", "16"}
+
+
+def test_support_of_names_that_are_tagged_with_their_ending() -> None:
+    def whole(text: str) -> list[tuple[int, int]]:
+        return [(0, len(text.split()[0]))]
+
+    assert items("Anna\u2019s dog", whole) == {"anna"}
+    assert support("Anna's dog", "ANNA has a dog", whole) == 1.0
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5))

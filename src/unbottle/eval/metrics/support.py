@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from unbottle.eval.metrics.numbers import SPELLED, numbers, possible_numbers
 from unbottle.eval.metrics.tokens import tokens
 from unbottle.eval.proper_nouns import Tagger, words_of
 
-POSSESSIVE = re.compile(r"'s?$")
+POSSESSIVE = re.compile(r"'s$")
 ONE = re.compile(r"\bone\b", re.IGNORECASE)  # more often a pronoun than a number, and in every source
 
 
@@ -21,20 +20,16 @@ def support(summary: str, source: str, tagger: Tagger) -> float | None:
     occurs in the source may still be said of someone else: support finds invented names and numbers, not every error.
     """
     made = items(summary, tagger)
-    there = {normal(word) for word in tokens(source)}
-    there |= {part for word in there for part in word.split("'")} | possible_numbers(source)
+    words = {*tokens(source)}
+    there = words | {part for word in words for part in word.split("'")} | possible_numbers(source)
     return sum(item in there for item in made) / len(made) if made else None
 
 
 def items(summary: str, tagger: Tagger) -> set[str]:
     """Names and numbers of a summary, each once. The summary is tagged by itself: the source must not decide."""
-    names = {normal(part) for word in words_of(summary, tagger(summary)) for part in tokens(word)}
-    names = {name for name in names if name and name not in SPELLED and not any(char.isdigit() for char in name)}
+    names = {POSSESSIVE.sub("", part) for word in words_of(summary, tagger(summary)) for part in tokens(word)}
+    names = {name for name in names if name not in SPELLED and not any(char.isdigit() for char in name)}
     return names | numbers(ONE.sub("", summary))
-
-
-def normal(word: str) -> str:
-    return POSSESSIVE.sub("", unicodedata.normalize("NFKC", word).replace("\u2019", "'").casefold())
 
 
 def implementation(tagger: Tagger) -> str:
