@@ -25,6 +25,8 @@ from unbottle.cli.eval_perplexity import EXAMPLES as EVAL_PERPLEXITY_EXAMPLES
 from unbottle.cli.eval_perplexity import eval_perplexity
 from unbottle.cli.eval_probe import EXAMPLES as EVAL_PROBE_EXAMPLES
 from unbottle.cli.eval_probe import eval_probe
+from unbottle.cli.eval_summaries import EXAMPLES as EVAL_SUMMARIES_EXAMPLES
+from unbottle.cli.eval_summaries import eval_summaries
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
 from unbottle.cli.reproduce import reproduce
 from unbottle.cli.train_lm import EXAMPLES as TRAIN_LM_EXAMPLES
@@ -39,6 +41,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, exam
     "eval lm-eval": (eval_lm_eval, EVAL_LM_EVAL_EXAMPLES),
     "eval analogy": (eval_analogy, EVAL_ANALOGY_EXAMPLES),
     "eval probe": (eval_probe, EVAL_PROBE_EXAMPLES),
+    "eval summaries": (eval_summaries, EVAL_SUMMARIES_EXAMPLES),
 }
 GROUPS = {  # name: what its commands have in common
     "eval": "Measure what a model predicts and generates.",

@@ -8,22 +8,35 @@ from unbottle.eval.perplexity import Perplexity, perplexity
 from unbottle.eval.probe import Probe, probe
 from unbottle.eval.prompt import PROMPTS, Prompt
 from unbottle.eval.proper_nouns import tagger
+from unbottle.eval.summary_comparison import Comparison, compare_summaries
+from unbottle.eval.summary_examples import Columns, Examples, in_common
+from unbottle.eval.summary_scores import Options, Score, Scores, score_examples, summary_scores
 
 __all__ = [
     "PROMPTS",
     "AnalogyResult",
+    "Columns",
+    "Comparison",
     "Completion",
+    "Examples",
+    "Options",
     "OrderBias",
     "Overlapping",
     "Perplexity",
     "Probe",
     "Prompt",
     "Protocol",
+    "Score",
+    "Scores",
     "analogy",
+    "compare_summaries",
     "completion",
+    "in_common",
     "order_bias",
     "perplexity",
     "probe",
     "rescore",
+    "score_examples",
+    "summary_scores",
     "tagger",
 ]

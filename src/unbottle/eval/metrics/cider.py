@@ -18,7 +18,12 @@ Ngram = tuple[str, ...]
 
 
 def cider(texts: Sequence[str], references: Sequence[str]) -> float:
-    """The mean over texts of, with g the tf-idf vectors of the n-grams of a text and of its reference,
+    """The mean of `ciders`."""
+    return sum(ciders(texts, references)) / len(texts)
+
+
+def ciders(texts: Sequence[str], references: Sequence[str]) -> list[float]:
+    """For each text, with g the tf-idf vectors of the n-grams of a text and of its reference,
 
         10 / 4  sum over n = 1..4 of  exp(-(l - l')^2 / (2 * 6^2))  min(g, g') . g' / (|g| |g'|)
 
@@ -34,13 +39,12 @@ def cider(texts: Sequence[str], references: Sequence[str]) -> float:
     def weighted(counts: Counter[Ngram]) -> dict[Ngram, float]:
         return {ngram: count * (log_number - math.log(max(1, documents[ngram]))) for ngram, count in counts.items()}
 
-    total = 0.0
+    found = []
     for text, reference_counts in zip(texts, counted, strict=True):
         counts = ngrams(words(text))
-        total += _similarity(
-            weighted(counts), weighted(reference_counts), _bigrams(counts) - _bigrams(reference_counts)
-        )
-    return 10 * total / len(texts)
+        longer = _bigrams(counts) - _bigrams(reference_counts)
+        found.append(10 * _similarity(weighted(counts), weighted(reference_counts), longer))
+    return found
 
 
 def ngrams(found: Sequence[str]) -> Counter[Ngram]:

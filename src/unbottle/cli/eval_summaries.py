@@ -1,0 +1,183 @@
+"""unbottle eval summaries: predictions beside references and sources, with intervals, and two runs compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unbottle.cli.markdown import markdown, number
+from unbottle.cli.progress import progress
+
+if TYPE_CHECKING:
+    from unbottle.cli.summary_files import Files
+    from unbottle.eval.summary_comparison import Comparison
+    from unbottle.eval.summary_examples import Examples
+    from unbottle.eval.summary_scores import Options, Scores
+
+EXAMPLES = """
+unbottle eval summaries --predictions runs/cepr/predictions.jsonl --output runs/cepr/scores
+unbottle eval summaries --predictions cepr.jsonl --against softmax.jsonl --metrics r1,r2,rl,support
+unbottle eval summaries --predictions cepr.jsonl --data samsum/test.jsonl --text-column dialogue
+unbottle eval summaries --predictions cepr.jsonl --metrics all --entailment factcc-samsum --mauve-model gpt2
+"""
+NAMES = "r1, r2, rl, r1p, p-ratio, cider, nist, mauve, factcc, support, copy-rate, novel-1..4, repetition, length, all"
+FIRST, SECOND = "predictions", "against"
+DIGITS = 3
+
+
+def eval_summaries(
+    predictions: Annotated[
+        Path, typer.Option(metavar="FILE", help="jsonl (or csv, parquet) with id, document, summary and prediction.")
+    ],
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Documents and summaries, joined with the predictions by id.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Predictions of another run, to be compared by id.")
+    ] = None,
+    metrics: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help=f"{NAMES}. [all but mauve and factcc, which need a model]")
+    ] = "",
+    tagger: Annotated[
+        str, typer.Option(metavar="TAGGER", help="Of proper nouns: auto, spacy, spacy:PATH, nltk or rules.")
+    ] = "auto",
+    text_column: Annotated[str, typer.Option(metavar="NAME", help="The column of documents.")] = "document",
+    summary_column: Annotated[str, typer.Option(metavar="NAME", help="The column of true summaries.")] = "summary",
+    prediction_column: Annotated[str, typer.Option(metavar="NAME", help="The column of predictions.")] = "prediction",
+    id_column: Annotated[str, typer.Option(metavar="NAME", help="The column of ids.")] = "id",
+    entailment: Annotated[
+        str, typer.Option(metavar="MODEL", help="For factcc: a classifier of (source, sentence), hub or folder.")
+    ] = "manueldeprada/FactCC",
+    entailment_label: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="Its label that means supported. [CORRECT, ENTAILMENT or the like]"),
+    ] = None,
+    mauve_model: Annotated[
+        str, typer.Option(metavar="MODEL", help="For mauve: whose hidden states are the features.")
+    ] = "gpt2-large",
+    rounds: Annotated[int, typer.Option(metavar="N", help="How often examples are drawn for an interval.")] = 1000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the drawing.")] = 0,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Score summaries that a model wrote, and say how sure each number is.
+
+    r1, r2, rl are ROUGE F1 in percent with stemmer; r1p the same for proper nouns; p-ratio those written to those
+    in the references. support is the share of names and numbers that the source has: it finds what is invented, not
+    what is true but said of someone else. copy-rate is the share of words in stretches copied from the source,
+    copy-density the mean length of these stretches. A metric that can not run says why. Two runs are compared by
+    approximate randomisation (two-sided p values, not corrected for the number of metrics).
+    """
+    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.cli.summary_files import Files
+    from unbottle.eval.metrics.entailment import Entailment
+    from unbottle.eval.metrics.mauve_score import Mauve
+    from unbottle.eval.resampling import Drawing
+    from unbottle.eval.summary_examples import Columns
+    from unbottle.eval.summary_metrics import DEFAULT, known
+    from unbottle.eval.summary_scores import Options
+
+    names = known([name.strip() for name in metrics.split(",") if name.strip()] or DEFAULT)
+    columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
+    files = Files(predictions=predictions, data=data, against=against, columns=columns)
+    options = Options(
+        entailment=Entailment(model=entailment, label=entailment_label),
+        mauve=Mauve(model=mauve_model),
+        drawing=Drawing(rounds=rounds, seed=seed),
+    )
+    settings = {**files.to_dict(), "metrics": list(names), "tagger": tagger}
+    config = config_of("eval summaries", {**settings, **{name: vars(part) for name, part in vars(options).items()}})
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    runs, notes = read(files, names)
+    prepare(output)
+    scores, comparison = evaluate(runs, names, tagger, options)
+    print(document(scores, comparison, notes))
+    found: dict[str, Any] = {"runs": {name: run.to_dict() for name, run in scores.items()}, "notes": notes}
+    write_run(output, config, {**found, "comparison": None if comparison is None else comparison.to_dict()})
+
+
+def read(files: Files, names: Sequence[str]) -> tuple[dict[str, Examples], list[str]]:
+    """The runs, on the examples that they have in common; and what was left out."""
+    from unbottle.eval.summary_examples import in_common
+    from unbottle.eval.summary_metrics import METRICS
+
+    needed = {need for name in names for need in METRICS[name].needs}
+    first, notes = files.examples(files.predictions, needed)
+    if files.against is None:
+        return {FIRST: first}, notes
+    second, more = files.examples(files.against, needed)
+    one, other = in_common(first, second)
+    for path, run in ((files.predictions, first), (files.against, second)):
+        if left := len(run.ids) - len(one.ids):
+            more.append(f"{left} of {len(run.ids)} examples of {path} are not in the other run and left out.")
+    return {FIRST: one, SECOND: other}, [*notes, *more]
+
+
+def evaluate(
+    runs: dict[str, Examples], names: Sequence[str], tagger: str, options: Options
+) -> tuple[dict[str, Scores], Comparison | None]:
+    from unbottle.eval.proper_nouns import tagger as tagger_of
+    from unbottle.eval.summary_comparison import compare_summaries
+    from unbottle.eval.summary_scores import score_examples
+
+    tag, scores = tagger_of(tagger), {}
+    for name, examples in runs.items():
+        with progress() as report:
+            scores[name] = score_examples(examples, metrics=names, tagger=tag, options=options, report=report)
+    return scores, compare_summaries(scores[FIRST], scores[SECOND]) if SECOND in scores else None
+
+
+def document(scores: dict[str, Scores], comparison: Comparison | None, notes: Iterable[str]) -> str:
+    """A row for each metric, with intervals; then what could not run, and whose numbers they are."""
+    first = scores[FIRST]
+    title = ["metric", FIRST, "95 %", "examples"]
+    rows = []
+    for name, score in first.metrics.items():
+        if score.value is None:
+            continue
+        row = [name, number(score.value, DIGITS), ends(score.low, score.high), str(score.counted)]
+        if comparison is not None:
+            both = comparison.metrics[name]
+            row[3:] = [number(both.second, DIGITS), number(both.difference, DIGITS), ends(both.low, both.high)]
+            row.append(number(both.p, 4))
+        rows.append(row)
+    parts = [f"{len(first.ids)} summaries."]
+    if comparison is not None:
+        title[3:] = [SECOND, "difference", "95 %", "p"]
+        parts = [f"{len(first.ids)} summaries of each run. p: {comparison.to_dict()['test']}; not corrected."]
+    if rows:
+        parts.insert(0, markdown(title, rows))
+    parts += notes
+    said = remarks(scores)
+    parts += ["\n".join(said)] if said else []
+    return "\n\n".join([*parts, codes(first)])
+
+
+def remarks(scores: dict[str, Scores]) -> list[str]:
+    """What could not be measured, and what a reader should know; what is the same of both runs once."""
+    by_text: dict[str, list[str]] = {}
+    for which, run in scores.items():
+        for name, score in run.metrics.items():
+            text = f"can not be measured: {score.why}" if score.why else score.note
+            if text:
+                by_text.setdefault(f"{name}: {text.removesuffix('.')}.", []).append(which)
+    return [text if len(runs) == len(scores) else f"{', '.join(runs)}, {text}" for text, runs in by_text.items()]
+
+
+def ends(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.{DIGITS}f} to {high:.{DIGITS}f}"
+
+
+def codes(run: Scores) -> str:
+    """Whose code each number is, numbers of the same code together."""
+    by_code: dict[str, list[str]] = {}
+    for name, score in run.metrics.items():
+        if score.implementation:
+            by_code.setdefault(score.implementation, []).append(name)
+    return "\n".join(f"{', '.join(members)}: {code}." for code, members in by_code.items())
