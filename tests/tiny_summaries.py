@@ -20,6 +20,7 @@ from unbottle.hf import attach
 from unbottle.train import SummarizeSettings
 
 WORDS = "the king queen of France met Anna in Paris and said that she should go to London again summarize :".split()
+FILL = [f"word{number}" for number in range(40)]
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 METHODS = (
     "s", "copynet", "pg", "ps", "s+r:20", "s+e", "s+ce", "s+cer:20", "s+cepr:20", "s+cepr:20+mi",
@@ -30,7 +31,7 @@ LIMIT = 32
 @functools.cache
 def tokenizer() -> PreTrainedTokenizerFast:
     """A word is a token; a text ends with </s>."""
-    vocabulary = {word: number for number, word in enumerate(SPECIAL + WORDS)}
+    vocabulary = {word: number for number, word in enumerate(SPECIAL + WORDS + FILL)}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])

@@ -2,6 +2,7 @@
 
 from unbottle.eval.analogy import AnalogyResult, analogy
 from unbottle.eval.completion import Completion, Protocol, completion, rescore
+from unbottle.eval.generate import Decoding, Prediction, predictions
 from unbottle.eval.order_bias import OrderBias, order_bias
 from unbottle.eval.overlapping import Overlapping
 from unbottle.eval.perplexity import Perplexity, perplexity
@@ -13,9 +14,11 @@ __all__ = [
     "PROMPTS",
     "AnalogyResult",
     "Completion",
+    "Decoding",
     "OrderBias",
     "Overlapping",
     "Perplexity",
+    "Prediction",
     "Probe",
     "Prompt",
     "Protocol",
@@ -23,6 +26,7 @@ __all__ = [
     "completion",
     "order_bias",
     "perplexity",
+    "predictions",
     "probe",
     "rescore",
     "tagger",
