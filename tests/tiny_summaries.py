@@ -39,20 +39,20 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
-def model(name: str = "t5", method: str | None = "s+cepr:20", *, seed: int = 0, shake: float = 0.0):
+def model(name: str = "t5", method: str | None = "s+cepr:20", *, seed: int = 0, shake: float = 0.0, dropout: float = 0.1):
     """Random weights. A shaken head is far from its start, so that its words differ from those of a plain model."""
     torch.manual_seed(seed)
     ids = {"vocab_size": len(tokenizer()), "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "d_model": 16}
     if name == "t5":
         sizes = {"d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
-        made = T5ForConditionalGeneration(T5Config(**ids, **sizes))
+        made = T5ForConditionalGeneration(T5Config(**ids, **sizes, dropout_rate=dropout))
     else:
         layers = {f"{part}_layers": 2 for part in ("encoder", "decoder")}
         heads = {f"{part}_attention_heads": 2 for part in ("encoder", "decoder")}
         widths = {f"{part}_ffn_dim": 24 for part in ("encoder", "decoder")}
         starts = {"decoder_start_token_id": 2, "forced_bos_token_id": None, "forced_eos_token_id": 2}
         made = BartForConditionalGeneration(
-            BartConfig(**ids, **layers, **heads, **widths, **starts, max_position_embeddings=LIMIT)
+            BartConfig(**ids, **layers, **heads, **widths, **starts, max_position_embeddings=LIMIT, dropout=dropout)
         )
     with torch.no_grad():
         for parameter in made.parameters():

@@ -30,7 +30,7 @@ def written(model, documents: list[str], **options) -> list[str]:
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_a_batch_is_what_its_rows_are(name: str, method: str) -> None:
     """Documents of different lengths: padding is neither read nor copied."""
-    model = tiny.model(name, method, shake=0.4).double()
+    model = tiny.model(name, method, seed=1, shake=0.4).double()
     for sampling in ("greedy", "beams"):
         alone = written(model, texts(), batch=1, sampling=sampling, beams=3)
         assert written(model, texts(), batch=4, sampling=sampling, beams=3) == alone
