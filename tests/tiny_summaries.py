@@ -19,7 +19,8 @@ from unbottle.data import Pairs
 from unbottle.hf import attach
 from unbottle.train import SummarizeSettings
 
-WORDS = "the king queen of France met Anna in Paris and said that she should go to London again summarize :".split()
+TEXT = "the king queen of France met Anna in Paris and said that she should go to London again summarize :"
+WORDS = TEXT.split()
 FILL = [f"word{number}" for number in range(40)]
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 METHODS = (
@@ -39,7 +40,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
-def model(name: str = "t5", method: str | None = "s+cepr:20", *, seed: int = 0, shake: float = 0.0, dropout: float = 0.1):
+def model(
+    name: str = "t5", method: str | None = "s+cepr:20", *, seed: int = 0, shake: float = 0.0, dropout: float = 0.1
+):
     """Random weights. A shaken head is far from its start, so that its words differ from those of a plain model."""
     torch.manual_seed(seed)
     ids = {"vocab_size": len(tokenizer()), "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "d_model": 16}

@@ -40,7 +40,9 @@ def test_a_batch_is_what_its_rows_are(name: str, method: str) -> None:
         max_new_tokens=8,
         do_sample=False,
     )
-    assert tiny.tokenizer().decode(plain[0], skip_special_tokens=True) == written(model, texts()[:1], sampling="greedy")[0]
+    assert (
+        tiny.tokenizer().decode(plain[0], skip_special_tokens=True) == written(model, texts()[:1], sampling="greedy")[0]
+    )
 
 
 def test_samples_are_of_the_seed_and_the_batch() -> None:

@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parents[1]))  # after the folder of this file, where killed is
 
 import killed
 import tiny_summaries as tiny

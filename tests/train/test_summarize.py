@@ -86,14 +86,16 @@ def test_plain_models_average_over_batches(tmp_path) -> None:
     for accumulate in (1, 2):
         model = tiny.model("t5", None, dropout=0.0)
         once, folder = [*tiny.pairs(4)] * 2, tmp_path / str(accumulate)
-        chosen = tiny.settings(folder, **sizes, accumulate=accumulate, clip=0.0, eps=1e6)  # so large: not normalised
+        chosen = tiny.settings(
+            folder, **sizes | {"accumulate": accumulate}, clip=0.0, eps=1.0, lr=1.0
+        )  # eps: not normalised
         before = weights(model)
         losses = train_summarize(model, once, None, chosen).losses
         moved = {name: value - before[name] for name, value in weights(model).items()}
         found.append((losses, moved["shared.weight"].double()))
     assert np.allclose(found[0][0], found[1][0], atol=1e-5)
-    assert found[0][1].norm() > 0
-    assert torch.allclose(found[0][1], found[1][1], rtol=1e-3, atol=0)
+    assert found[0][1].norm() > 1e-2
+    assert torch.allclose(found[0][1], found[1][1], rtol=1e-2, atol=1e-5)
 
 
 def test_the_prefix_is_kept(tmp_path) -> None:

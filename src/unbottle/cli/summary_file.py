@@ -91,7 +91,9 @@ class SummaryFile:
             self._refuse_other(beside)
         write_text(beside, json.dumps(self.settings, indent=1) + "\n")
         lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
-        whole = len(lines) - (bool(lines) and not lines[-1].endswith(b"\n"))  # the last one: killed while it was written
+        whole = len(lines) - (
+            bool(lines) and not lines[-1].endswith(b"\n")
+        )  # the last one: killed while it was written
         kept = total if whole >= total else whole - whole % batch
         with self.path.open("ab") as file:
             file.truncate(sum(len(line) for line in lines[:kept]))
@@ -121,9 +123,11 @@ class SummaryFile:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8-sig") if path.suffix == ".gz" else path.open(
-            encoding="utf-8-sig", newline="\n"
-        ) as file:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8-sig", newline="\n") as file
+        ):
             yield from file
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a text in UTF-8 ({error.reason}).") from error

@@ -167,5 +167,7 @@ def spelled(rows: Any, tokenizer: Any, settings: Any, prefix: str) -> Any:
         ("summaries", pairs.truncated_summaries, target),
     ):
         if count:
-            warnings.warn(f"{count:,} of {len(pairs):,} {what} are longer than {most} tokens and were cut", stacklevel=2)
+            warnings.warn(
+                f"{count:,} of {len(pairs):,} {what} are longer than {most} tokens and were cut", stacklevel=2
+            )
     return pairs

@@ -16,9 +16,7 @@ class NamedPairs:
 
 
 NAMED: dict[str, NamedPairs] = {
-    "cnn_dailymail": NamedPairs(
-        path="abisee/cnn_dailymail:3.0.0", text_column="article", summary_column="highlights"
-    ),
+    "cnn_dailymail": NamedPairs(path="abisee/cnn_dailymail:3.0.0", text_column="article", summary_column="highlights"),
     # Its main branch has a script, which is never run; this branch of the hub has the same rows in files.
     "xsum": NamedPairs(
         path="EdinburghNLP/xsum", text_column="document", summary_column="summary", revision="refs/convert/parquet"

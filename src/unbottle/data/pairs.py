@@ -70,7 +70,7 @@ def _from_hub(source: PairSource) -> Dataset:
             )
         return _columns(hub(source.path, source.split), source, source.path)
     named = NAMED[source.path]
-    options = {} if named.revision is None else {"revision": named.revision}
+    options: dict[str, Any] = {} if named.revision is None else {"revision": named.revision}
     chosen = PairSource(
         path=source.path,
         text_column=source.text_column or named.text_column,
@@ -87,7 +87,7 @@ def _columns(rows: Any, source: PairSource, where: str) -> Dataset:
     for column in wanted:
         check_text(rows, column, where)
     texts = {name: [text or "" for text in rows[column]] for column, name in wanted.items()}
-    ids = [None] * len(rows)
+    ids: list[str | None] = [None] * len(rows)
     if ID in rows.features and ID not in wanted:
         ids = [None if value is None else str(value) for value in rows[ID]]
     return Dataset.from_dict({ID: ids, **texts})
@@ -99,8 +99,8 @@ def _checked(pairs: Dataset, where: str) -> Dataset:
     for row, value in enumerate(ids):
         if first.setdefault(value, row) != row:
             raise ValueError(
-                f"{where}: rows {first[value] + 1} and {row + 1} have the same id {value!r}. Ids tell pairs apart: make "
-                "them differ, or take the column away."
+                f"{where}: rows {first[value] + 1} and {row + 1} have the same id {value!r}. Ids tell pairs apart: "
+                "make them differ, or take the column away."
             )
     texts = zip(pairs[DOCUMENT], pairs[SUMMARY], strict=True)
     there = [row for row, (text, summary) in enumerate(texts) if text.strip() and summary.strip()]

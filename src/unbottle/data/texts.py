@@ -114,9 +114,7 @@ def hub(path: str, split: str | None, *, streaming: bool = False, **options: Any
     name, _, config = path.partition(":")
     looks_local = name.startswith((".", "/", "~")) or name.count("/") != 1 or kind(Path(name))
     if looks_local:
-        raise FileNotFoundError(
-            f"{path}: no such file or folder (a data set on the hub is owner/name[:config])."
-        )
+        raise FileNotFoundError(f"{path}: no such file or folder (a data set on the hub is owner/name[:config]).")
     try:
         rows = load_dataset(name, config or None, split=split or "train", streaming=streaming, **options)
     except (DatasetNotFoundError, ConnectionError) as error:

@@ -98,9 +98,7 @@ def _predicted(
     return found
 
 
-def _written(
-    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], decoding: Decoding, number: int
-) -> list[str]:
+def _written(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], decoding: Decoding, number: int) -> list[str]:
     longest = max(len(row) for row in rows)
     padding = next((i for i in (tokenizer.pad_token_id, model.config.pad_token_id) if i is not None), 0)
     ids = torch.tensor([[*row, *[padding] * (longest - len(row))] for row in rows], device=model.device)

@@ -50,8 +50,8 @@ def refuse_pairs(model: Any, train: Any, settings: SummarizeSettings) -> None:
     for setting, what, limit, longest in limits:
         if limit is not None and longest is not None and longest > limit:
             raise ValueError(
-                f"{setting} {getattr(settings, setting)}: a {what} has {longest} tokens, and {target._get_name()} takes "
-                f"at most {limit}. Set {setting} to {limit}, and longer ones are cut."
+                f"{setting} {getattr(settings, setting)}: a {what} has {longest} tokens, and {target._get_name()} "
+                f"takes at most {limit}. Set {setting} to {limit}, and longer ones are cut."
             )
     if (largest := getattr(train, "largest_token", None)) is not None:
         _refuse_token(target, largest)

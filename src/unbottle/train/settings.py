@@ -14,7 +14,8 @@ CHOICES = {
 }
 AT_LEAST = {
     "length": 2, "source_length": 2, "target_length": 2, "batch": 1, "accumulate": 1, "warmup_steps": 0, "max_steps": 1,
-    "lora_rank": 1, "log_every": 1, "eval_every": 1, "save_every": 1, "keep": 1, "seed": 0, "weight_decay": 0, "clip": 0,
+    "lora_rank": 1, "log_every": 1, "eval_every": 1, "save_every": 1, "keep": 1, "seed": 0, "weight_decay": 0,
+    "clip": 0,
 }  # fmt: skip
 POSITIVE = ("lr", "eps", "epochs", "head_lr", "lora_alpha")
 FREE = (

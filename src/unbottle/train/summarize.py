@@ -29,10 +29,10 @@ def train_summarize(
 ) -> Result:
     """Train an encoder-decoder model, with a head or without, on pairs; the model itself changes.
 
-    `train` and `valid` (or None) are data sets of {"input_ids", "labels"}, as `unbottle.data.Pairs`; padding is no label
-    and does not count. All else is as in `train_lm`: output/model, and a run that was killed goes on. The saved config
-    knows the prefix that documents were given, so that they get it again (`unbottle.hf.prefix`). Tokens of the result
-    are those of the documents, with padding.
+    `train` and `valid` (or None) are data sets of {"input_ids", "labels"}, as `unbottle.data.Pairs`; padding is no
+    label and does not count. All else is as in `train_lm`: output/model, and a run that was killed goes on. The saved
+    config knows the prefix that documents were given, so that they get it again (`unbottle.hf.prefix`). Tokens of the
+    result are those of the documents, with padding.
     """
     SUMMARIZE.refuse(model, train, settings)
     prefix = getattr(train, "prefix", settings.prefix)
