@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 unbottle summarize letter.txt --model runs/cepr/model
-curl -s https://example.org/story.txt | unbottle summarize - --model runs/cepr/model --sampling beams
+unbottle summarize - --model runs/cepr/model --sampling beams
 unbottle summarize test.jsonl --model runs/cepr/model --text-column dialogue --output runs/predictions.jsonl
 """
 STDIN = "-"

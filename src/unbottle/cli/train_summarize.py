@@ -11,7 +11,7 @@ import typer
 
 EXAMPLES = """
 unbottle train summarize --model t5-small --method s+cepr:20 --data samsum --preset paper --output runs/cepr
-unbottle train summarize --model t5-small --method s+cepr:20+mi:1x3 --data xsum --preset paper --output runs/mi
+unbottle train summarize --model t5-small --method s+cepr:20+mi --data xsum --preset paper --output runs/mi
 unbottle train summarize --model facebook/bart-large --data pairs.jsonl --text-column chapter --summary-column short
 unbottle train summarize --model t5-small --method s+ce --data train.csv --eval-data valid.csv --preset head
 unbottle train summarize --model t5-small --data samsum --set accumulate=4 --set precision=bfloat16 --dry-run
