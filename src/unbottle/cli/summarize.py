@@ -94,13 +94,14 @@ def one_text(file: str) -> str:
 def many(path: Path, column: str, model: str, decoding: Decoding, output: Path | None) -> None:
     """Each document of a jsonl file. All of it is checked before the model is loaded."""
     from unbottle.cli.progress import progress
-    from unbottle.cli.summary_file import SummaryFile, fingerprint, identity, rows_of
+    from unbottle.cli.summary_file import SummaryFile, fingerprint, rows_of
+    from unbottle.hf.checksum import checksum
 
     if output is not None and output.resolve() == path.resolve():
         raise ValueError(f"--output {output}: that is the file to read. Give another one.")
     total, content = fingerprint(path, column)
     network, tokenizer = loaded(model)
-    settings = {"input": content, "text_column": column, "model": identity(network), **decoding.to_dict()}
+    settings = {"input": content, "text_column": column, "model": checksum(network), **decoding.to_dict()}
     made = Dropped()
     with SummaryFile(output, settings) as written, progress() as report:
         done = written.resume(total, decoding.batch)

@@ -51,17 +51,6 @@ def fingerprint(path: Path, column: str) -> tuple[int, str]:
     return count, made.hexdigest()[:16]
 
 
-def identity(model: Any) -> str:
-    """Of every weight, head and all."""
-    import torch
-
-    checksum = 0
-    for name, value in model.state_dict().items():
-        checksum = zlib.crc32(name.encode(), checksum)
-        checksum = zlib.crc32(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data, checksum)
-    return f"{checksum:08x}"
-
-
 class SummaryFile:
     """Lines of JSON, written as they come. Beside it, in NAME.config.json, is what they depend on.
 
