@@ -89,7 +89,8 @@ def test_many_documents_go_on_after_a_break(model: str, tmp_path: Path, capsys) 
     assert found == [row | {"prediction": text} for row, text in zip(rows(), texts, strict=True)]
     assert "Zürich" in whole.decode()
     assert run(capsys, *given)[0].encode() == whole  # to stdout
-    for size in (0, 10, whole.index(b"\n", len(whole) // 2) + 30, len(whole) - 1, len(whole)):
+    after = [len(b"".join(whole.splitlines(keepends=True)[:count])) for count in range(11)]
+    for size in (10, after[4], after[8] + 20, len(whole) - 1, len(whole)):
         output.write_bytes(whole[:size])
         err = run(capsys, *given, "--output", str(output))[1]
         assert output.read_bytes() == whole

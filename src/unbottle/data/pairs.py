@@ -86,15 +86,16 @@ def _columns(rows: Any, source: PairSource, where: str) -> Dataset:
         raise ValueError(f"{where}: column {next(iter(wanted))!r} can not be document and summary at once.")
     for column in wanted:
         check_text(rows, column, where)
-    texts = {name: [text or "" for text in rows[column]] for column, name in wanted.items()}
+    texts = {name: [text or "" for text in rows[column][:]] for column, name in wanted.items()}
     ids: list[str | None] = [None] * len(rows)
     if ID in rows.features and ID not in wanted:
-        ids = [None if value is None else str(value) for value in rows[ID]]
+        ids = [None if value is None else str(value) for value in rows[ID][:]]
     return Dataset.from_dict({ID: ids, **texts})
 
 
 def _checked(pairs: Dataset, where: str) -> Dataset:
-    ids = [str(row) if value is None else value for row, value in enumerate(pairs[ID])]
+    columns = {name: pairs[name][:] for name in (ID, DOCUMENT, SUMMARY)}
+    ids = columns[ID] = [str(row) if value is None else value for row, value in enumerate(columns[ID])]
     first: dict[str, int] = {}
     for row, value in enumerate(ids):
         if first.setdefault(value, row) != row:
@@ -102,12 +103,11 @@ def _checked(pairs: Dataset, where: str) -> Dataset:
                 f"{where}: rows {first[value] + 1} and {row + 1} have the same id {value!r}. Ids tell pairs apart: "
                 "make them differ, or take the column away."
             )
-    texts = zip(pairs[DOCUMENT], pairs[SUMMARY], strict=True)
+    texts = zip(columns[DOCUMENT], columns[SUMMARY], strict=True)
     there = [row for row, (text, summary) in enumerate(texts) if text.strip() and summary.strip()]
     if not there:
         raise ValueError(f"{where}: there is no pair of a document and a summary in it.")
     if missing := len(pairs) - len(there):
         what = "pair" if missing == 1 else "pairs"
         warnings.warn(f"{where}: {missing} {what} without a document or a summary left out.", stacklevel=3)
-    columns = {ID: ids, DOCUMENT: pairs[DOCUMENT], SUMMARY: pairs[SUMMARY]}
     return Dataset.from_dict({name: [values[row] for row in there] for name, values in columns.items()})

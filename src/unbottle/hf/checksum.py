@@ -9,7 +9,7 @@ import torch
 
 
 def checksum(model: Any) -> str:
-    """Of every weight and its name, head and all. Unlike a fingerprint it sees any change, and reads all of the model."""
+    """Of every weight and its name, head and all. Unlike a fingerprint it sees any change."""
     found = 0
     for name, value in model.state_dict().items():
         found = zlib.crc32(name.encode(), found)
