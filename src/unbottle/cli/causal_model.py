@@ -1,4 +1,4 @@
-"""A causal model and its tokenizer, out of the folder a user names."""
+"""A model and its tokenizer, out of the folder a user names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not 
 
 def causal_model(path: str) -> tuple[Any, Any]:
     """The model, with its head if it has one, and the tokenizer saved beside it."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    return _model(path, encoder_decoder=False)
+
+
+def seq2seq_model(path: str) -> tuple[Any, Any]:
+    """The same for an encoder-decoder model."""
+    return _model(path, encoder_decoder=True)
+
+
+def _model(path: str, *, encoder_decoder: bool) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.utils import logging
 
     from unbottle.hf.config_face import ConfigFace
@@ -27,9 +36,12 @@ def causal_model(path: str) -> tuple[Any, Any]:
         raise ValueError(
             f"model {path!r} is no folder here and did not come from the Hub. Give a folder that save_pretrained wrote."
         ) from error
-    if config.is_encoder_decoder:
+    if config.is_encoder_decoder and not encoder_decoder:
         raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
-    model: Any = load(path) if isinstance(config, ConfigFace) else AutoModelForCausalLM.from_pretrained(path)
+    if encoder_decoder and not config.is_encoder_decoder:
+        raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
+    auto: Any = AutoModelForSeq2SeqLM if encoder_decoder else AutoModelForCausalLM
+    model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path)
     tokenizer = tokenizer_of(path)
     words = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > words:

@@ -29,13 +29,19 @@ from unbottle.cli.eval_summaries import EXAMPLES as EVAL_SUMMARIES_EXAMPLES
 from unbottle.cli.eval_summaries import eval_summaries
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
 from unbottle.cli.reproduce import reproduce
+from unbottle.cli.summarize import EXAMPLES as SUMMARIZE_EXAMPLES
+from unbottle.cli.summarize import summarize
 from unbottle.cli.train_lm import EXAMPLES as TRAIN_LM_EXAMPLES
 from unbottle.cli.train_lm import train_lm
+from unbottle.cli.train_summarize import EXAMPLES as TRAIN_SUMMARIZE_EXAMPLES
+from unbottle.cli.train_summarize import train_summarize
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "bench": (bench, BENCH_EXAMPLES),
     "reproduce": (reproduce, REPRODUCE_EXAMPLES),
+    "summarize": (summarize, SUMMARIZE_EXAMPLES),
     "train lm": (train_lm, TRAIN_LM_EXAMPLES),
+    "train summarize": (train_summarize, TRAIN_SUMMARIZE_EXAMPLES),
     "eval perplexity": (eval_perplexity, EVAL_PERPLEXITY_EXAMPLES),
     "eval completion": (eval_completion, EVAL_COMPLETION_EXAMPLES),
     "eval lm-eval": (eval_lm_eval, EVAL_LM_EVAL_EXAMPLES),

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 
-def starting_model(run: dict[str, Any], seed: int) -> tuple[Any, Any]:
+def starting_model(run: dict[str, Any], seed: int, *, encoder_decoder: bool = False) -> tuple[Any, Any]:
     """Out of a folder, the hub or a config; and its tokenizer. New weights are drawn with the seed."""
     from transformers import set_seed
 
-    from unbottle.cli.causal_model import causal_model
+    from unbottle.cli.causal_model import causal_model, seq2seq_model
     from unbottle.hf.attach import attach
     from unbottle.hf.mixin import HeadMixin
     from unbottle.spec import Method
@@ -21,9 +21,9 @@ def starting_model(run: dict[str, Any], seed: int) -> tuple[Any, Any]:
     if run.get("model"):
         if run.get("tokenizer"):
             raise ValueError("--tokenizer is for --config: a model has its own.")
-        model, tokenizer = causal_model(run["model"])
+        model, tokenizer = (seq2seq_model if encoder_decoder else causal_model)(run["model"])
     else:
-        model, tokenizer = from_nothing(run["config"], run.get("tokenizer"))
+        model, tokenizer = from_nothing(run["config"], run.get("tokenizer"), encoder_decoder=encoder_decoder)
     if not isinstance(model, HeadMixin):
         set_seed(seed)
         return model if method is None else attach(model, method), tokenizer
@@ -35,9 +35,9 @@ def starting_model(run: dict[str, Any], seed: int) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def from_nothing(config: str, tokenizer_path: str | None) -> tuple[Any, Any]:
+def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bool = False) -> tuple[Any, Any]:
     """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     if tokenizer_path is None:
         raise ValueError("--config needs --tokenizer: a folder or a hub model that has one.")
@@ -49,10 +49,18 @@ def from_nothing(config: str, tokenizer_path: str | None) -> tuple[Any, Any]:
     except ValueError as error:
         raise ValueError(f"{where}: not valid JSON ({error}).") from error
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
-        raise ValueError(f'{where}: expected an object with a model_type, as in {{"model_type": "gpt2", ...}}.')
+        kind = "t5" if encoder_decoder else "gpt2"
+        raise ValueError(f'{where}: expected an object with a model_type, as in {{"model_type": "{kind}", ...}}.')
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    if encoder_decoder:
+        padding = tokenizer.pad_token_id
+        ends |= {"pad_token_id": padding, "decoder_start_token_id": padding}  # as T5; BART's config names its own
     values = {"vocab_size": len(tokenizer), **ends, **values}
     if values["vocab_size"] < len(tokenizer):
         raise ValueError(f"{where}: vocab_size {values['vocab_size']}, and the tokenizer has {len(tokenizer)} tokens.")
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**values))
-    return model, tokenizer
+    made = AutoConfig.for_model(**values)
+    if made.is_encoder_decoder != encoder_decoder:
+        wanted, found = ("an encoder-decoder", "none") if encoder_decoder else ("a causal model", "an encoder-decoder")
+        raise ValueError(f"{where}: {wanted} is needed, and {values['model_type']} is {found}.")
+    auto: Any = AutoModelForSeq2SeqLM if encoder_decoder else AutoModelForCausalLM
+    return auto.from_config(made), tokenizer

@@ -7,30 +7,35 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from unbottle.train.settings import PRESETS, Settings
+from unbottle.train.settings import PRESETS
 
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 DEFAULT = "paper"
 FOLDER = "runs/lm"
 
 
-def settings_of(told: Mapping[str, Any], pairs: Sequence[str]) -> Settings:
+def settings_of(
+    told: Mapping[str, Any],
+    pairs: Sequence[str],
+    presets: Mapping[str, Any] = PRESETS,
+    folder: str = FOLDER,
+) -> Any:
     """A preset, what was told beside it, and KEY=VALUE last."""
     changes = dict(told)
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set accumulate=4.")
-        changes[name.strip().replace("-", "_")] = value.strip()
+        changes[name.strip().replace("-", "_")] = value
     preset = changes.pop("preset", DEFAULT)
-    if preset not in PRESETS:
-        raise ValueError(f"preset {preset!r}: unknown. Known: {', '.join(PRESETS)}.")
-    types = {field.name: str(field.type) for field in fields(Settings)}
+    if preset not in presets:
+        raise ValueError(f"preset {preset!r}: unknown. Known: {', '.join(presets)}.")
+    types = {field.name: str(field.type) for field in fields(presets[preset])}
     for name in changes:
         if name not in types:
             raise ValueError(f"setting {name!r}: unknown. Known: {', '.join(types)}.")
     values = {name: convert(name, value, types[name]) for name, value in changes.items()}
-    return replace(PRESETS[preset], **{"output": FOLDER} | values)
+    return replace(presets[preset], **{"output": folder} | values)
 
 
 def convert(name: str, value: Any, kind: str) -> Any:
@@ -47,7 +52,7 @@ def convert(name: str, value: Any, kind: str) -> Any:
             raise ValueError(f"{name} {text!r}: give true or false.")
         return TRUTHS[text.lower()]
     if kind.startswith("str"):
-        return text
+        return value if isinstance(value, str) else text  # not stripped: a prefix ends with a space
     try:
         return int(text) if kind.startswith("int") else float(text)
     except ValueError as error:

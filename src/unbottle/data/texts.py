@@ -36,7 +36,7 @@ class TextSource:
 def read_texts(source: TextSource) -> Dataset | IterableDataset:
     """The texts of a source, in one column `text`. A streamed plain file comes in pieces: joined, they are the file."""
     path = Path(source.path).expanduser()
-    with _quiet():
+    with quiet_datasets():
         if path.is_dir():
             texts = _files(files_below(path), source)
         elif path.is_file():
@@ -53,7 +53,7 @@ def read_texts(source: TextSource) -> Dataset | IterableDataset:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_datasets() -> Iterator[None]:
     """No bars, and no errors in a log beside the one that is raised."""
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -88,33 +88,41 @@ def _rows(paths: list[Path]) -> Iterator[dict[str, str]]:
 
 
 def _table(path: Path, source: TextSource) -> Any:
+    return _column(table(path, streaming=source.streaming), source, str(path))
+
+
+def table(path: Path, *, streaming: bool = False) -> Any:
+    """The rows of a file."""
     if not path.stat().st_size:
         raise ValueError(f"{path}: the file is empty.")
     builder = TABLES[kind(path)]
     try:
-        rows = _known(load_dataset(builder, data_files=str(path), split="train", streaming=source.streaming))
+        rows = _known(load_dataset(builder, data_files=str(path), split="train", streaming=streaming))
     except (DatasetGenerationError, ValueError) as error:
         reason = " ".join(str(error.__cause__ or error).rstrip(".").split())
         raise ValueError(f"{path}: can not be read as {kind(path).lstrip('.')} ({reason}).") from error
-    return _column(rows, source, str(path))
+    return rows
 
 
 def _hub(source: TextSource) -> Any:
-    """Code that a data set brings along is never run."""
-    name, _, config = source.path.partition(":")
+    found = hub(source.path, source.split, streaming=source.streaming)
+    return _column(found, source, source.path)
+
+
+def hub(path: str, split: str | None, *, streaming: bool = False, **options: Any) -> Any:
+    """A split of a data set on the hub: owner/name, or owner/name:config. Code that it brings along is never run."""
+    name, _, config = path.partition(":")
     looks_local = name.startswith((".", "/", "~")) or name.count("/") != 1 or kind(Path(name))
     if looks_local:
-        raise FileNotFoundError(
-            f"{source.path}: no such file or folder (a data set on the hub is owner/name[:config])."
-        )
+        raise FileNotFoundError(f"{path}: no such file or folder (a data set on the hub is owner/name[:config]).")
     try:
-        rows = load_dataset(name, config or None, split=source.split or "train", streaming=source.streaming)
+        rows = load_dataset(name, config or None, split=split or "train", streaming=streaming, **options)
     except (DatasetNotFoundError, ConnectionError) as error:
         reason = " ".join(str(error).split())
         raise FileNotFoundError(
-            f"{source.path}: no such file or folder, and no data set on the hub that can be read ({reason})."
+            f"{path}: no such file or folder, and no data set on the hub that can be read ({reason})."
         ) from error
-    return _column(_known(rows), source, source.path)
+    return _known(rows)
 
 
 def _known(rows: Any) -> Any:
@@ -124,11 +132,8 @@ def _known(rows: Any) -> Any:
 
 def _column(rows: Any, source: TextSource, where: str) -> Any:
     """Only the column that was asked for, under the name `text`."""
-    if source.column not in rows.features:
-        raise ValueError(f"{where}: no column {source.column!r}. There are: {', '.join(rows.features)}.")
+    check_text(rows, source.column, where)
     type_ = rows.features[source.column]
-    if not (isinstance(type_, Value) and type_.dtype in ("string", "large_string")):
-        raise ValueError(f"{where}: column {source.column!r} holds {_name(type_)}, and texts are needed.")
     rows = rows.select_columns([source.column])
     if source.column != TEXT:
         rows = rows.rename_column(source.column, TEXT)
@@ -136,6 +141,15 @@ def _column(rows: Any, source: TextSource, where: str) -> Any:
         rows = rows.cast_column(TEXT, Value("string"))
     holes = isinstance(rows, IterableDataset) or rows.data.column(TEXT).null_count
     return rows.filter(_is_there) if holes else rows
+
+
+def check_text(rows: Any, column: str, where: str) -> None:
+    """Refuse rows that have no such column, or no texts in it."""
+    if column not in rows.features:
+        raise ValueError(f"{where}: no column {column!r}. There are: {', '.join(rows.features)}.")
+    type_ = rows.features[column]
+    if not (isinstance(type_, Value) and type_.dtype in ("string", "large_string")):
+        raise ValueError(f"{where}: column {column!r} holds {_name(type_)}, and texts are needed.")
 
 
 def _is_there(row: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from unbottle.eval.analogy import AnalogyResult, analogy
 from unbottle.eval.completion import Completion, Protocol, completion, rescore
+from unbottle.eval.generate import Decoding, Prediction, predictions
 from unbottle.eval.order_bias import OrderBias, order_bias
 from unbottle.eval.overlapping import Overlapping
 from unbottle.eval.perplexity import Perplexity, perplexity
@@ -18,11 +19,13 @@ __all__ = [
     "Columns",
     "Comparison",
     "Completion",
+    "Decoding",
     "Examples",
     "Options",
     "OrderBias",
     "Overlapping",
     "Perplexity",
+    "Prediction",
     "Probe",
     "Prompt",
     "Protocol",
@@ -34,6 +37,7 @@ __all__ = [
     "in_common",
     "order_bias",
     "perplexity",
+    "predictions",
     "probe",
     "rescore",
     "score_examples",

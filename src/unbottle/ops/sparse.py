@@ -18,7 +18,7 @@ BLOCK = 2**22  # numbers that are gathered at once where there is no sparse kern
 
 def sampled(f: Float[Tensor, "P D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "P S"]) -> Float[Tensor, "P S"]:
     """Entry (p, s) is f_p . w of ids[p, s]."""
-    if _has_kernels(f):
+    if _has_kernels(f) and ids.shape[1] <= len(weight):  # torch refuses patterns with more entries than the product
         starts = torch.arange(len(ids) + 1, device=f.device) * ids.shape[1]
         pattern = _csr(starts, ids.flatten(), f.new_zeros(ids.numel()), (len(ids), len(weight)))
         products: Tensor = torch.sparse.sampled_addmm(pattern, f, weight.mT, beta=0.0)

@@ -10,7 +10,7 @@ from transformers.pytorch_utils import Conv1D
 from unbottle.hf.mixin import HeadMixin
 from unbottle.train.callbacks import Report
 from unbottle.train.everything import MODEL, save_folder
-from unbottle.train.settings import Settings
+from unbottle.train.settings import RunSettings
 
 ADAPTER = "adapter"
 
@@ -18,14 +18,14 @@ ADAPTER = "adapter"
 class Adapters:
     """Saves folder/adapter, for PEFT and the base model, and folder/model, where the adapters are merged in."""
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: Settings, report: Report | None) -> None:
+    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Report | None) -> None:
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError as error:
             raise ValueError("train 'lora' needs PEFT: pip install 'unbottle[train]'") from error
         has_head = isinstance(model, HeadMixin)
         config = LoraConfig(
-            task_type="CAUSAL_LM",
+            task_type="SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM",
             r=settings.lora_rank,
             lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
             target_modules="all-linear",

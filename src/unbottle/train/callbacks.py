@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from unbottle.train.settings import Settings
+from unbottle.train.settings import RunSettings
 
 Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 
@@ -39,7 +39,7 @@ class Progress(TrainerCallback):
             self.report(state.global_step - self.first_step, state.max_steps - self.first_step, text)
 
 
-def logs(settings: Settings, first_step: int) -> list[TrainerCallback]:
+def logs(settings: RunSettings, first_step: int) -> list[TrainerCallback]:
     """TensorBoard in output/logs, where it is wanted. What an earlier session wrote after `first_step` is hidden."""
     installed = importlib.util.find_spec("tensorboard") is not None
     if settings.report_to is None and not installed:

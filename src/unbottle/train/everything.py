@@ -8,7 +8,7 @@ from typing import Any
 
 from unbottle.train.callbacks import Report
 from unbottle.train.files import put_folder, whole_disk
-from unbottle.train.settings import Settings
+from unbottle.train.settings import RunSettings
 
 MODEL = "model"
 
@@ -16,7 +16,7 @@ MODEL = "model"
 class Everything:
     """What the Trainer gets, and how the trained model is saved."""
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: Settings, report: Report | None) -> None:
+    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Report | None) -> None:
         self.model, self.train, self.valid = model, train, valid
 
     def save(self, folder: Path, tokenizer: Any) -> None:

@@ -14,7 +14,7 @@ from unbottle.hf.loss import shifted
 from unbottle.hf.text import states
 from unbottle.train.callbacks import Report, silent
 from unbottle.train.everything import MODEL, save_folder
-from unbottle.train.settings import Settings
+from unbottle.train.settings import RunSettings
 from unbottle.train.states import StateStore, open_store
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -23,15 +23,18 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 class HeadAlone:
     """The backbone reads every window once, in evaluation mode; the head trains on what it said.
 
-    A stream has no end to read ahead to, and wbwR asks the backbone again at every step: there it reads along.
+    A stream has no end to read ahead to, and wbwR asks the backbone again at every step: there it reads along. So does
+    an encoder-decoder model: what its encoder says about long documents takes more room than most disks have (1,024
+    tokens of T5 small are 2 MB).
     """
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: Settings, report: Report | None) -> None:
+    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Report | None) -> None:
         self.trainable = {name: p.requires_grad for name, p in model.named_parameters()}
         model.requires_grad_(False)
         model.head.requires_grad_(True)
         self.model, self.train, self.valid = FrozenBackbone(model), train, valid
-        if hasattr(train, "__len__") and not model.head.config.method.wbwr:
+        ahead = hasattr(train, "__len__") and not model.head.config.method.wbwr
+        if ahead and not model.config.is_encoder_decoder:
             self.train = stored(model, train, settings, report or silent)
             self.valid = None if valid is None else stored(model, valid, settings, report or silent)
 
@@ -103,7 +106,7 @@ class StoredWindows(Dataset):
         return {**window, "layers": self.store[place][: len(window["input_ids"])]}
 
 
-def stored(model: Any, windows: Any, settings: Settings, report: Report) -> StoredWindows:
+def stored(model: Any, windows: Any, settings: RunSettings, report: Report) -> StoredWindows:
     """Windows with hidden states, which are computed now where they are not there yet."""
     folder = Path(settings.states or Path(settings.output) / "states")
     store = open_store(folder, model, windows, DTYPES[settings.states_dtype], settings.precision)

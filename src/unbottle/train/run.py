@@ -1,4 +1,4 @@
-"""train_lm: a language model, windows of text, settings."""
+"""run: a training from the first refusal to the saved model, whatever the task is."""
 
 from __future__ import annotations
 
@@ -21,25 +21,20 @@ from unbottle.train.collate import collate
 from unbottle.train.files import read_json, write_json
 from unbottle.train.folder import RECORD, claim, locked
 from unbottle.train.quiet import quiet
-from unbottle.train.refusals import refuse
 from unbottle.train.result import Result
-from unbottle.train.settings import Settings
+from unbottle.train.settings import RunSettings
+from unbottle.train.task import Task
 from unbottle.train.trained import MODEL, TRAINED
-from unbottle.train.trainer import LanguageTrainer, arguments
+from unbottle.train.trainer import ExactTrainer, arguments
 
 ALIGNED = 64  # bytes
 
 
-def train_lm(
-    model: Any, train: Any, valid: Any, settings: Settings, *, report: Report | None = None, tokenizer: Any = None
+def run(
+    task: Task, model: Any, train: Any, valid: Any, settings: RunSettings, *, report: Report | None, tokenizer: Any
 ) -> Result:
-    """Train a causal model, with a head or without, on windows of tokens; the model itself changes.
-
-    `train` and `valid` (or None) are data sets of {"input_ids", "labels"}. The trained model is saved to output/model.
-    A run that was killed goes on when it is called again: it ends with the weights and losses of one that was not, bit
-    for bit, in one process on the same machine.
-    """
-    refuse(model, train, settings)
+    """Train in a folder that is ours alone, from its last whole checkpoint, if there is one."""
+    task.refuse(model, train, settings)
     folder = Path(settings.output)
     with locked(folder), quiet():
         record = claim(folder, identity(model, train, valid, settings))
@@ -49,9 +44,9 @@ def train_lm(
         (folder / "checkpoints").mkdir(exist_ok=True)
         checkpoint = latest(folder / "checkpoints")
         use_cache = model.config.use_cache if hasattr(model.config, "use_cache") else None
-        trainer = LanguageTrainer(
+        trainer = task.trainer(
             trained.model,
-            arguments(settings, evaluates=valid is not None),
+            arguments(settings, task.arguments, evaluates=valid is not None),
             settings=settings,
             data_collator=collate,
             train_dataset=trained.train,
@@ -70,7 +65,7 @@ def train_lm(
         return _result(trainer, record, folder)
 
 
-def _train(trainer: LanguageTrainer, checkpoint: Path | None, report: Report | None) -> None:
+def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None) -> None:
     resumed = None if checkpoint is None else str(checkpoint)
     if checkpoint is not None:
         state = read_json(checkpoint / "trainer_state.json")
@@ -86,7 +81,7 @@ def _train(trainer: LanguageTrainer, checkpoint: Path | None, report: Report | N
     trainer.train(resume_from_checkpoint=resumed)
 
 
-def _result(trainer: LanguageTrainer, record: dict[str, Any], folder: Path) -> Result:
+def _result(trainer: ExactTrainer, record: dict[str, Any], folder: Path) -> Result:
     history: list[dict[str, Any]] = trainer.state.log_history
     before = [(0, record["before"]["valid_loss"])] if "before" in record else []
     seconds, tokens = trainer.seconds, int(trainer.state.num_input_tokens_seen)
@@ -101,7 +96,7 @@ def _result(trainer: LanguageTrainer, record: dict[str, Any], folder: Path) -> R
     )
 
 
-def identity(model: Any, train: Any, valid: Any, settings: Settings) -> dict[str, Any]:
+def identity(model: Any, train: Any, valid: Any, settings: RunSettings) -> dict[str, Any]:
     """What must not change while a run is interrupted."""
     target = innermost(model)
     weights = json.dumps(fingerprint(target), sort_keys=True)

@@ -13,8 +13,9 @@ CHOICES = {
     "device": ("auto", "cpu"),
 }
 AT_LEAST = {
-    "length": 2, "batch": 1, "accumulate": 1, "warmup_steps": 0, "max_steps": 1, "lora_rank": 1, "log_every": 1,
-    "eval_every": 1, "save_every": 1, "keep": 1, "seed": 0, "weight_decay": 0, "clip": 0,
+    "length": 2, "source_length": 2, "target_length": 2, "batch": 1, "accumulate": 1, "warmup_steps": 0, "max_steps": 1,
+    "lora_rank": 1, "log_every": 1, "eval_every": 1, "save_every": 1, "keep": 1, "seed": 0, "weight_decay": 0,
+    "clip": 0,
 }  # fmt: skip
 POSITIVE = ("lr", "eps", "epochs", "head_lr", "lora_alpha")
 FREE = (
@@ -27,12 +28,11 @@ FREE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The defaults are the paper's, which are its authors' for GPT-2 small."""
+class RunSettings:
+    """What every training is told. The defaults are the paper's for language models."""
 
     output: str  # folder of the run
-    length: int = 200  # tokens of a window
-    batch: int = 4  # windows
+    batch: int = 4  # windows, or pairs of document and summary
     accumulate: int = 1  # batches per step
     lr: float = 1e-5
     head_lr: float = 1.0  # times lr: the learning rate of the head
@@ -63,7 +63,7 @@ class Settings:
             if (value := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(allowed)}.")
         for name, least in AT_LEAST.items():
-            if (number := getattr(self, name)) is not None and not number >= least:
+            if (number := getattr(self, name, None)) is not None and not number >= least:
                 raise ValueError(f"{name} {number}: give a number of at least {least}.")
         for name in POSITIVE:
             if not getattr(self, name) > 0:
@@ -72,9 +72,16 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @staticmethod
-    def names() -> tuple[str, ...]:
-        return tuple(field.name for field in fields(Settings))
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(RunSettings):
+    """Of a language model. The defaults are the paper's, which are its authors' for GPT-2 small."""
+
+    length: int = 200  # tokens of a window
 
 
 PRESETS: dict[str, Settings] = {  # output is for you to say: replace(PRESETS["paper"], output="runs/mine")

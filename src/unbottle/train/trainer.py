@@ -1,4 +1,4 @@
-"""LanguageTrainer: the Trainer of Hugging Face, with checkpoints that are whole and a validation loss per token."""
+"""ExactTrainer: the Trainer of Hugging Face, with checkpoints that are whole and a validation loss per token."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import Trainer, TrainingArguments
+from transformers import Seq2SeqTrainer, Trainer, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput
 
 from unbottle.train.checkpoints import PREFIX, rotate, seal
 from unbottle.train.files import read_json, whole_disk, write_json
-from unbottle.train.settings import Settings
+from unbottle.train.settings import RunSettings
 
 WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
 HEAD = ".head."
 
 
-class LanguageTrainer(Trainer):
-    """Writes a checkpoint under another name first, and only what training changes: the rest comes with the model."""
+class ExactTrainer(Trainer):
+    """Writes a checkpoint under another name first, and only what training changes: the rest comes with the model.
+
+    Abstract: LanguageTrainer and SummaryTrainer know which labels are predicted.
+    """
 
     model: Any
 
-    def __init__(self, *args: Any, settings: Settings, **kwargs: Any) -> None:
+    @staticmethod
+    def predicted(labels: Tensor) -> Tensor:
+        """The labels that the loss is about, of B T."""
+        raise NotImplementedError
+
+    def __init__(self, *args: Any, settings: RunSettings, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.settings = settings
         self.checkpoints = Path(settings.output) / "checkpoints"
@@ -74,9 +82,10 @@ class LanguageTrainer(Trainer):
         with torch.no_grad():
             for batch in dataloader:
                 inputs = self._prepare_inputs(batch)
-                count = (inputs["labels"][:, 1:] != -100).sum()
+                count = (self.predicted(inputs["labels"]) != -100).sum()
+                counted = {"num_items_in_batch": count} if self.model_accepts_loss_kwargs else {}
                 with self.accelerator.autocast():
-                    loss = self.model(**inputs, **quick, num_items_in_batch=count)["loss"]
+                    loss = self.model(**inputs, **quick, **counted)["loss"]
                 total += torch.stack([loss.double() * count, count.double()])
                 rows += len(inputs["labels"])
         loss_sum, tokens = total.tolist()
@@ -133,10 +142,33 @@ class LanguageTrainer(Trainer):
         self.seconds_before, self.started = midway["seconds"], time.monotonic()
 
 
-def arguments(settings: Settings, *, evaluates: bool) -> TrainingArguments:
+class LanguageTrainer(ExactTrainer):
+    """Of causal models, which shift labels themselves."""
+
+    @staticmethod
+    def predicted(labels: Tensor) -> Tensor:
+        return labels[:, 1:]
+
+
+class SummaryTrainer(ExactTrainer, Seq2SeqTrainer):
+    """Of encoder-decoder models: every label is predicted, the first one too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not hasattr(self.model, "head"):
+            # T5, BART and their kin take num_items_in_batch and pass it over: the Trainer would believe that their
+            # losses are divided by it, and add up those of a step instead of averaging them.
+            self.model_accepts_loss_kwargs = False
+
+    @staticmethod
+    def predicted(labels: Tensor) -> Tensor:
+        return labels
+
+
+def arguments(settings: RunSettings, kind: type[TrainingArguments], *, evaluates: bool) -> TrainingArguments:
     """Our settings in the Trainer's words. What it writes itself goes to a folder for things that are not whole yet."""
     never = 10**9
-    return TrainingArguments(
+    return kind(
         output_dir=str(Path(settings.output) / ".writing"),
         per_device_train_batch_size=settings.batch,
         per_device_eval_batch_size=settings.batch,
