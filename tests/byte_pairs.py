@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from tokenizers import ByteLevelBPETokenizer
+from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 TEXT = (
@@ -13,10 +13,16 @@ TEXT = (
 )
 
 
-@functools.cache
 def byte_pairs(text: str = TEXT, size: int = 300) -> PreTrainedTokenizerFast:
+    """One of your own each time: a test may change it."""
+    spelling = Tokenizer.from_str(_trained(text, size))
+    return PreTrainedTokenizerFast(tokenizer_object=spelling, eos_token="<eos>", pad_token="<eos>")
+
+
+@functools.cache
+def _trained(text: str, size: int) -> str:
     made = ByteLevelBPETokenizer()
     made.train_from_iterator(
         [text] * 3, vocab_size=size, min_frequency=2, special_tokens=["<eos>"], show_progress=False
     )
-    return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, eos_token="<eos>", pad_token="<eos>")
+    return made._tokenizer.to_str()
