@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import methods, shapes
 
 from unbottle.head import Objective
-from unbottle.head.fused import _parts
+from unbottle.head.fused import _even, _parts
 from unbottle.ops import Workspace
 from unbottle.spec import Method
 
@@ -192,7 +192,7 @@ def test_the_workspace_lends_the_same_memory_again_and_is_never_copied() -> None
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 4, 7, 10, 11, 1000])
 @pytest.mark.parametrize("shape", [(1, 1), (4, 5), (5, 4), (3, 10), (0, 3), (2, 0)])
-def test_parts_are_even_and_cover_everything_once(shape: tuple[int, int], limit: int) -> None:
+def test_parts_cover_everything_once(shape: tuple[int, int], limit: int) -> None:
     seen, sizes = torch.zeros(shape), []
     for batch, rows in _parts(torch.Size(shape), limit):
         seen[batch, rows] += 1
@@ -200,6 +200,13 @@ def test_parts_are_even_and_cover_everything_once(shape: tuple[int, int], limit:
     assert (seen == 1).all()
     if seen.numel():
         assert max(sizes) <= max(limit, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "even"), [(10, 6, 5), (4, 3, 2), (10, 4, 4), (5, 9, 5), (0, 3, 1), (7, 1, 1)]
+)
+def test_parts_are_even(size: int, limit: int, even: int) -> None:
+    assert _even(size, limit) == even
 
 
 def test_memory_is_lent_again_unless_it_is_far_too_large() -> None:

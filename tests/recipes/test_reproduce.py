@@ -84,11 +84,12 @@ def test_a_stopped_run_keeps_its_rows(text, folders, monkeypatch, capsys) -> Non
 
 
 def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
-    """The first loss, before any step, is that of the backbone for every method that starts as softmax."""
+    """The same windows, and the same settings of the run, the seed of their order included."""
     assert reproduce("table1", text, folders) == 0
     runs = [folders[0] / "rows" / "small" / name / "run.json" for name in ("softmax-0", "softmax+cpr20-100+mi-0")]
-    data = [json.loads(path.read_text(encoding="utf-8"))["data"] for path in runs]
-    assert data[0] == data[1]
+    one, other = (json.loads(path.read_text(encoding="utf-8")) for path in runs)
+    assert one["data"] == other["data"]
+    assert one["settings"] | {"output": ""} == other["settings"] | {"output": ""}
 
 
 @pytest.mark.parametrize(
