@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from strategies import methods, shapes
 
 from unbottle.head import Objective
 from unbottle.head.fused import _even, _parts
+from unbottle.head.multi_input import Windows
 from unbottle.ops import Workspace
 from unbottle.spec import Method
 
@@ -140,6 +142,24 @@ def test_the_gradient_is_scaled_by_what_comes_from_above() -> None:
     scaled = gradients(case, case.head.loss(inputs(case), labels_of(case), 1)[0] * 3, None)
     for name, gradient in once.items():
         torch.testing.assert_close(scaled[name], gradient * 3)
+
+
+@pytest.mark.parametrize(("method", "direct"), [("softmax+cpr:3,6+mi", set()), ("mos", {"q"}), ("ps+mi", {"h"})])
+def test_gradients_of_what_only_projections_read_are_never_made(method: str, direct: set[str]) -> None:
+    case = Case(method, False, random_shape(5))
+    x = inputs(case)
+    x = x.replaced({name: tensor.detach().requires_grad_() for name, tensor in x.tensors().items()})
+    projected = {name: x.f(name).detach().requires_grad_() for name in case.head.L if name not in x.context.keys}
+    x = replace(x, projected=projected)
+    loss, _ = case.head.loss(x, labels_of(case), 1)
+    loss.backward()
+    assert {name for name in ("q", "h") if x.tensors()[name].grad is not None} == direct
+
+
+def test_a_text_without_a_past_is_not_copied() -> None:
+    layers, mask = torch.randn(2, 5, 3, 4), torch.ones(2, 5, dtype=torch.bool)
+    documents, positions = torch.zeros(2, 5, dtype=torch.long), torch.arange(5)
+    assert Windows.of(layers, mask, documents, positions, 3).layers is layers
 
 
 def test_a_second_backward_pass_is_refused() -> None:
