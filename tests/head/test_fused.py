@@ -144,13 +144,20 @@ def test_the_gradient_is_scaled_by_what_comes_from_above() -> None:
         torch.testing.assert_close(scaled[name], gradient * 3)
 
 
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize(
+    ("method", "encoder_decoder"), [each for each in METHODS if set(Method.parse(each[0]).letters) & set("cer")]
+)
+def test_projections_that_are_learnt_as_differences(method: str, encoder_decoder: bool) -> None:
+    agree(Case(method, encoder_decoder, random_shape(5, batch=3), seed=6, form="difference"))
+
+
 @pytest.mark.parametrize(("method", "direct"), [("softmax+cpr:3,6+mi", set()), ("mos", {"q"}), ("ps+mi", {"h"})])
 def test_gradients_of_what_only_projections_read_are_never_made(method: str, direct: set[str]) -> None:
     case = Case(method, False, random_shape(5))
     x = inputs(case)
     x = x.replaced({name: tensor.detach().requires_grad_() for name, tensor in x.tensors().items()})
-    projected = {name: x.f(name).detach().requires_grad_() for name in case.head.L if name not in x.context.keys}
-    x = replace(x, projected=projected)
+    x = replace(x, projected={name: f.detach() for name, f in case.head._projected(x).projected.items()})
     loss, _ = case.head.loss(x, labels_of(case), 1)
     loss.backward()
     assert {name for name in ("q", "h") if x.tensors()[name].grad is not None} == direct

@@ -31,7 +31,9 @@ AUTO_CLASSES: dict[Any, Any] = {
 }
 
 
-def attach(model: Any, method: str | Method, *, convention: str = "paper", check: bool = True) -> Any:
+def attach(
+    model: Any, method: str | Method, *, convention: str = "paper", form: str = "separate", check: bool = True
+) -> Any:
     """Give a live model a head. The model itself changes: same parameters, same names, plus `model.head`.
 
     A fresh head predicts what the model predicted, and `check` makes sure of it on a probe batch: an architecture whose
@@ -40,7 +42,7 @@ def attach(model: Any, method: str | Method, *, convention: str = "paper", check
     method = Method.parse(method)
     target = innermost(model)
     refuse(target)
-    equip(target, head_config(target, method, convention), check=check)
+    equip(target, head_config(target, method, convention, form), check=check)
     return model
 
 
@@ -91,9 +93,9 @@ def innermost(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def head_config(model: Any, method: Method, convention: str = "paper") -> HeadConfig:
+def head_config(model: Any, method: Method, convention: str = "paper", form: str = "separate") -> HeadConfig:
     """What a head for this model looks like."""
-    return HeadConfig(method=method, convention=convention, **sizes(model))
+    return HeadConfig(method=method, convention=convention, form=form, **sizes(model))
 
 
 def sizes(model: Any) -> dict[str, Any]:
