@@ -29,6 +29,10 @@ COMBINATIONS = (
     "ps+cer:3",
     "copynet+mi",
     "softmax+er:2+wbwr:4+mi",
+    "softmax+i",
+    "mos:2+cpir:2,5+mi",
+    "ps+ci",
+    "softmax+cepi",
 )
 
 
