@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,11 +37,16 @@ class MultiInput(nn.Module):
         """The last hidden state, widened by its block, of which the sum of products is known."""
         return torch.cat([h, F.gelu(products + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
 
-    def products(self, layers: Float[Tensor, "*P L D"], offset: int) -> Float[Tensor, "*P D"]:
-        """sum_m L^h_{m,offset} h^{M-m}: what the states of one position give to the block `offset` positions later."""
-        blocks = self.weight.unflatten(1, (self.layers, self.window, -1)).unbind(2)[offset]
-        first, *others = (widen(F.linear(layers[..., m, :], block)) for m, block in enumerate(blocks.unbind(1)))
-        return sum(others, start=first)
+    def blocks(self) -> list[tuple[Tensor, ...]]:
+        """L^h_{m,i}, D x D each, by offset i. Cut at once: each cut of its own would get a gradient of the whole."""
+        blocks = self.weight.unflatten(1, (self.layers * self.window, -1)).unbind(1)
+        return [blocks[offset :: self.window] for offset in range(self.window)]
+
+
+def products(layers: Float[Tensor, "*P L D"], blocks: Sequence[Tensor]) -> Float[Tensor, "*P D"]:
+    """sum_m L^h_{m,i} h^{M-m}: what the states of one position give to the block i positions later."""
+    first, *others = (widen(F.linear(layers[..., m, :], block)) for m, block in enumerate(blocks))
+    return sum(others, start=first)
 
 
 @dataclass(frozen=True)
@@ -71,11 +77,11 @@ class Windows:
 
     def products(self, L_h: MultiInput, later: int = 0) -> Float[Tensor, "B T D"]:
         """The sum over the window, as a block reads it that ends `later` positions later (and has more to read)."""
-        batch, positions, window = self.real.shape
+        batch, positions, _ = self.real.shape
         total = widen(self.layers.new_zeros((batch, positions, self.layers.shape[-1])))
-        for offset in range(window - later):
+        for offset, blocks in enumerate(L_h.blocks()[later:]):
             missing = min(positions, max(0, offset - self.before))  # positions whose row would be before the start
             first = max(0, self.before - offset)
-            products = L_h.products(self.layers, offset + later)[:, first : first + positions - missing]
-            total = total + F.pad(products, (0, 0, missing, 0)).where(self.real[..., offset, None], 0)
+            found = products(self.layers, blocks)[:, first : first + positions - missing]
+            total = total + F.pad(found, (0, 0, missing, 0)).where(self.real[..., offset, None], 0)
         return total
