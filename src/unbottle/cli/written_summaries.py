@@ -42,8 +42,7 @@ def written_summaries(model: str, rows: Rows, decoding: Decoding, folder: Path) 
     from unbottle.cli.summarize import Dropped, loaded
     from unbottle.eval.write_summaries import Documents, write_summaries
 
-    found = rows.read()
-    documents = Documents.of(lambda start: iter(found[start:]), rows.columns.document)
+    documents = Documents.of_list(rows.read(), rows.columns.document)
     made = Dropped()
     with one_line_warnings():
         network, tokenizer = loaded(model)

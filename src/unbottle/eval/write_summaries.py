@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
@@ -34,6 +34,10 @@ class Documents:
             total += 1
             made.update(json.dumps(row).encode())
         return cls(rows=rows, column=column, total=total, content=made.hexdigest()[:16])
+
+    @classmethod
+    def of_list(cls, rows: Sequence[dict[str, Any]], column: str) -> Documents:
+        return cls.of(lambda start: iter(rows[start:]), column)
 
 
 def write_summaries(

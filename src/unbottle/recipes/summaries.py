@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,10 @@ def measure(lab: SummaryLab, method: str, seed: int, size: str) -> dict[str, Any
     folder = lab.trained(method, seed, size=size)
     model, tokenizer = lab.load(folder), lab.tokenizer_of(size)
     found = measure_loss(lab, method, seed, size) | time_of(lab, model, size)
-    rows = lab.corpus.test.select(range(min(len(lab.corpus.test), lab.preset.test_pairs or len(lab.corpus.test))))
-    documents = Documents.of(lambda start: iter(rows.select(range(start, len(rows)))), "document")
-    decoding = replace(lab.preset.decoding, seed=seed)
-    path = folder.parent / "predictions.jsonl"
-    write_summaries(model, tokenizer, documents, decoding, path, report=named(lab, method, size, "writing"))
+    rows = [*islice(lab.corpus.test, lab.preset.test_pairs)]
+    decoding, path = replace(lab.preset.decoding, seed=seed), folder.parent / "predictions.jsonl"
+    report = named(lab, method, size, "writing")
+    write_summaries(model, tokenizer, Documents.of_list(rows, "document"), decoding, path, report=report)
     scores = score_examples(
         Examples.of(read_rows(path), needed=("id", "document", "summary")),
         metrics=lab.preset.metrics,
