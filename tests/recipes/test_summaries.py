@@ -29,7 +29,7 @@ def dialogues(count: int, seed: int) -> list[dict]:
     for _ in range(count):
         one, other, thing = draw.choice(names), draw.choice(names), draw.choice(things)
         text = f"{one}: Did you see {thing}? {other}: Yes, at {draw.randint(1, 12)}."
-        found.append({"dialogue": text, "summary": f"{other} saw {thing}."})
+        found.append({"dialogue": text, "summary": f"It was {other} who saw {thing}."})
     return found
 
 

@@ -45,7 +45,7 @@ class SummaryLab(AnyLab):
         rest = range(self._base_pairs(), len(corpus.train))
         return self.row(lambda: corpus.train.select(rest), settings, method, seed, "rows", size)
 
-    def pairs(self, rows: Any, model: Any, tokenizer: Any) -> Pairs:
+    def pairs(self, rows: Any, model: Any, tokenizer: Any) -> Any:
         """Rows as tokens, with what the model wants before a document."""
         lengths = {"source_length": self.preset.rows.source_length, "target_length": self.preset.rows.target_length}
         return Pairs(rows, tokenizer, **lengths, prefix=prefix_of(model))

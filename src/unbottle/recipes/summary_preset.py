@@ -32,7 +32,7 @@ class SummaryPreset(AnyPreset):
 
 PAPER = SUMMARIZE_PRESETS["paper"]
 CPU = replace(
-    PAPER, batch=16, source_length=256, target_length=48, schedule="constant", warmup_steps=0, save_every=100, keep=1
+    PAPER, batch=16, source_length=192, target_length=48, schedule="constant", warmup_steps=0, save_every=100, keep=1
 )  # fmt: skip
 CPU_DECODING = Decoding(max_length=CPU.target_length, source_length=CPU.source_length, batch=CPU.batch)
 TINY = replace(CPU, batch=4, source_length=48, target_length=10)
@@ -82,11 +82,11 @@ SUMMARY_PRESETS = {
             about="A small T5 and a small BART trained here on SAMSum, about an hour for the table on two cores.",
             data="samsum",
             backbones={
-                "T5": t5(128, layers=3, heads=4),
-                "BART": bart(128, layers=3, heads=4, positions=CPU.source_length),
-                "T5 wide": t5(192, layers=3, heads=6),
+                "T5": t5(128, layers=2, heads=4),
+                "BART": bart(128, layers=2, heads=4, positions=CPU.source_length),
+                "T5 wide": t5(192, layers=2, heads=6),
             },
-            base=replace(CPU, lr=1e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=2000),
+            base=replace(CPU, lr=1e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=2400),
             base_share=0.7,
             rows=replace(CPU, lr=3e-4, max_steps=250),
             vocabulary=4096,
