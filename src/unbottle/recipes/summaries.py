@@ -30,7 +30,7 @@ def measure(lab: SummaryLab, method: str, seed: int, size: str) -> dict[str, Any
     """Train; then the loss of the true summaries, the time of a pass, and the scores of summaries that it writes."""
     folder = lab.trained(method, seed, size=size)
     model, tokenizer = lab.load(folder), lab.tokenizer_of(size)
-    found = measure_loss(lab, method, seed, size) | time_of(lab, model, size)
+    found = loss_of(lab, model, tokenizer, named(lab, method, size, "loss")) | time_of(lab, model, size)
     rows = [*islice(lab.corpus.test, lab.preset.test_pairs)]
     decoding, path = replace(lab.preset.decoding, seed=seed), folder.parent / "predictions.jsonl"
     report = named(lab, method, size, "writing")
@@ -52,10 +52,15 @@ def measure(lab: SummaryLab, method: str, seed: int, size: str) -> dict[str, Any
 
 
 def measure_loss(lab: SummaryLab, method: str, seed: int, size: str) -> dict[str, Any]:
-    """Train; then the loss of all true summaries of the test."""
-    model, tokenizer = lab.load(lab.trained(method, seed, size=size)), lab.tokenizer_of(size)
+    """Train; then the loss alone."""
+    model = lab.load(lab.trained(method, seed, size=size))
+    return loss_of(lab, model, lab.tokenizer_of(size), named(lab, method, size, "loss"))
+
+
+def loss_of(lab: SummaryLab, model: Any, tokenizer: Any, report: Any) -> dict[str, Any]:
+    """Of all true summaries of the test."""
     pairs = lab.pairs(lab.corpus.test, model, tokenizer)
-    found = summary_loss(model, pairs, batch=lab.preset.rows.batch, report=named(lab, method, size, "loss"))
+    found = summary_loss(model, pairs, batch=lab.preset.rows.batch, report=report)
     return {
         "size": sum(parameter.numel() for parameter in model.parameters()) / 1e6,
         "loss": found.loss,
