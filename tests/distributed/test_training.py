@@ -104,13 +104,11 @@ def assert_same(folder: Path, other: Path, tolerance: float = 1e-5) -> None:
     """Losses, validation losses and final weights."""
     here, there = answer(folder), answer(other)
     for name in ("losses", "valid_losses"):
-        found, wanted = np.asarray(here[name]), np.asarray(there[name])
-        assert found.shape == wanted.shape
-        assert np.abs(found - wanted).max() < tolerance, f"{name} differ by {np.abs(found - wanted).max()}"
+        np.testing.assert_allclose(here[name], there[name], atol=tolerance, rtol=tolerance, err_msg=name)
     weights, others = (load_file(path / "model" / "model.safetensors") for path in (folder, other))
     assert weights.keys() == others.keys()
     for name, value in weights.items():
-        np.testing.assert_allclose(value, others[name], atol=tolerance, err_msg=name)
+        np.testing.assert_allclose(value, others[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
 def assert_learnt(folder: Path, steps: int) -> None:

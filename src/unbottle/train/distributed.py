@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,22 @@ from unbottle.train.shared_batches import SharedBatches, SharedRows
 from unbottle.train.whole import split_state, whole_state
 
 OPTIMIZER, SCHEDULER = "optimizer.pt", "scheduler.pt"
+
+
+@contextmanager
+def embeddings_in_root(model: Any) -> Iterator[None]:
+    """accelerate would give embeddings that are tied a unit of their own, and knows two modules of them; T5 has four.
+
+    In the root they are gathered for the whole forward pass, which the head needs in any case.
+    """
+    names = [name for name in ("get_input_embeddings", "get_output_embeddings") if hasattr(model, name)]
+    for name in names:
+        object.__setattr__(model, name, lambda: None)
+    try:
+        yield
+    finally:
+        for name in names:
+            object.__delattr__(model, name)
 
 
 class DistributedTrainer(Trainer):
@@ -46,6 +64,10 @@ class DistributedTrainer(Trainer):
                 "DeepSpeed ZeRO 3 takes the output embeddings away before the head has read them. Use ZeRO 2, or "
                 "FSDP2, which splits weights too: examples/launch."
             )
+
+    def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
+        with embeddings_in_root(self.model) if self.is_fsdp_enabled else nullcontext():
+            return super()._prepare_for_training(*args, **kwargs)
 
     @property
     def wraps_the_model(self) -> bool:
@@ -84,6 +106,11 @@ class DistributedTrainer(Trainer):
             collate_fn=self.data_collator,
             pin_memory=self.args.dataloader_pin_memory,
         )
+
+    def _track_num_input_tokens(self, inputs: Any) -> None:
+        """As always; what a process without a part of the batch reads does not count."""
+        nothing = processes() > 1 and bool((inputs["labels"] == -100).all())
+        super()._track_num_input_tokens({"input_ids": inputs["input_ids"][:0]} if nothing else inputs)
 
     # -- checkpoints
 

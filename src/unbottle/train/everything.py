@@ -10,7 +10,7 @@ from unbottle.train.callbacks import Report
 from unbottle.train.files import put_folder, whole_disk
 from unbottle.train.processes import first_does
 from unbottle.train.settings import RunSettings
-from unbottle.train.whole import is_split, whole_tensors
+from unbottle.train.whole import is_split, whole_weights
 
 MODEL = "model"
 
@@ -28,7 +28,7 @@ class Everything:
 
 def save_folder(final: Path, model: Any, tokenizer: Any = None) -> None:
     """What save_pretrained writes, under its name only when all of it is there."""
-    weights = {"state_dict": whole_tensors(model.state_dict())} if is_split(model) else {}
+    weights = {"state_dict": whole_weights(model)} if is_split(model) else {}
     first_does(lambda: _write(final, model, tokenizer, weights))
 
 

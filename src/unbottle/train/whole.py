@@ -30,6 +30,16 @@ def whole_tensors(tensors: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def whole_weights(model: Any) -> dict[str, Any]:
+    """All that save_pretrained writes. Weights that are tied stay one tensor under several names."""
+    state = model.state_dict()
+    owners = {name: id(value) for name, value in model.named_parameters(remove_duplicate=False)}
+    first = {owner: name for name, owner in reversed(owners.items())}
+    ties = {name: first[owner] for name, owner in owners.items() if name in state}
+    found = whole_tensors({name: value for name, value in state.items() if ties.get(name, name) == name})
+    return {name: found[ties.get(name, name)] for name in state} if is_first() else {}
+
+
 @torch.no_grad()
 def put(place: Tensor, value: Tensor) -> None:
     """A whole tensor into the memory of `place`; where that is a piece, its piece."""
