@@ -62,14 +62,13 @@ def kill_at(where: str, count: int) -> None:
     setattr(place, name, counting)
 
 
-class Text:
-    """Rows to stream, and a tokenizer for them."""
+def texts():
+    """Rows to stream."""
+    return [{"text": " ".join(map(str, tiny_training.tokens(50, seed)))} for seed in range(9)]
 
-    def __iter__(self):
-        return iter([{"text": " ".join(map(str, tiny_training.tokens(50, seed)))} for seed in range(9)])
 
-    def __call__(self, texts, **options):
-        return {"input_ids": [[int(word) for word in text.split()] for text in texts]}
+def spell(batch, **options):
+    return {"input_ids": [[int(word) for word in text.split()] for text in batch]}
 
 
 def work(job: dict):
@@ -84,7 +83,7 @@ def work(job: dict):
         data = tiny_training.windows(490), tiny_training.windows(101, 1)  # 41 windows: the last batch has one row
         settings, train = tiny_training.settings(job["folder"], **options), train_lm
         if job.get("stream"):
-            data = StreamedWindows(Text(), Text(), tiny_training.LENGTH), data[1]
+            data = StreamedWindows(texts, spell, tiny_training.LENGTH), data[1]
     if job["method"] is not None:
         model.head.path = job.get("path", "auto")
     states.SHARD = job.get("shard", states.SHARD)

@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from unbottle.hf import attach
+from unbottle.train.distributed import refuse_engine
 from unbottle.train.whole import is_split, put, split_state, whole_state, whole_tensors
 
 
@@ -83,3 +84,11 @@ def test_pieces_become_whole_and_pieces_again(mesh) -> None:
     assert torch.equal(weights["weight"], plain.weight)
     put(pieces.weight, torch.zeros(4, 3))
     assert not whole_tensors(dict(pieces.named_parameters()))["weight"].any()
+
+
+@pytest.mark.parametrize(("engine", "message"), [((1, None), "Set fsdp_version: 2"), ((None, 3), "ZeRO 3 takes")])
+def test_engines_that_take_weights_away_are_refused(engine, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        refuse_engine(*engine)
+    refuse_engine(2, None)
+    refuse_engine(None, 2)

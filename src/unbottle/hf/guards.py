@@ -90,7 +90,7 @@ def refuse_split(name: str, parameters: dict[str, Tensor]) -> None:
     """The head reads rows of W, any row: a process that holds some of them only (a DTensor) can not predict."""
     for what, parameter in parameters.items():
         if (placements := getattr(parameter, "placements", None)) is not None:
-            cut = ", ".join(map(str, placements))
+            cut = ", ".join(map(repr, placements))
             raise ValueError(
                 f"{what} of this {name}: split between processes ({cut}), and the head reads it as a whole. Load the "
                 "model without a tensor-parallel output layer (tp_plan); FSDP2, which gathers it for each step, must "

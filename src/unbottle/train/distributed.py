@@ -21,6 +21,17 @@ from unbottle.train.whole import split_state, whole_state
 OPTIMIZER, SCHEDULER = "optimizer.pt", "scheduler.pt"
 
 
+def refuse_engine(fsdp_version: int | None, zero_stage: int | None) -> None:
+    """Engines that take weights away unless the module they belong to is called. The head reads W without."""
+    if fsdp_version == 1:
+        raise ValueError("FSDP 1 flattens the weights that the head reads. Set fsdp_version: 2.")
+    if zero_stage == 3:
+        raise ValueError(
+            "DeepSpeed ZeRO 3 takes the output embeddings away before the head has read them. Use ZeRO 2, or FSDP2, "
+            "which splits weights too: examples/launch."
+        )
+
+
 @contextmanager
 def embeddings_in_root(model: Any) -> Iterator[None]:
     """accelerate would give embeddings that are tied a unit of their own, and knows two modules of them; T5 has four.
@@ -57,13 +68,10 @@ class DistributedTrainer(Trainer):
             self.accelerator.state.distributed_type = DistributedType.FSDP
             self.accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin()
             self.is_fsdp_enabled = True
-        if self.is_fsdp_enabled and self.accelerator.state.fsdp_plugin.fsdp_version != 2:
-            raise ValueError("FSDP 1 flattens the weights that the head reads. Set fsdp_version: 2.")
-        if self.is_deepspeed_enabled and self.accelerator.state.deepspeed_plugin.zero_stage == 3:
-            raise ValueError(
-                "DeepSpeed ZeRO 3 takes the output embeddings away before the head has read them. Use ZeRO 2, or "
-                "FSDP2, which splits weights too: examples/launch."
-            )
+        refuse_engine(
+            self.accelerator.state.fsdp_plugin.fsdp_version if self.is_fsdp_enabled else None,
+            self.accelerator.state.deepspeed_plugin.zero_stage if self.is_deepspeed_enabled else None,
+        )
 
     def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
         with embeddings_in_root(self.model) if self.is_fsdp_enabled else nullcontext():
