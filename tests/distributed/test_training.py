@@ -152,11 +152,11 @@ def test_killed_and_resumed_as_two(name: str, other: str, long_runs: Runs) -> No
 
 
 def test_hidden_states_are_written_once_and_read_by_all(runs: Runs) -> None:
-    """41 windows and 9 to validate with, two in a file."""
+    """41 windows and 9 to validate with, a few in each file."""
     assert_same(runs("head ddp"), runs("head alone"))
     files = [sorted(path.name for path in runs(name).glob("states/*/*")) for name in ("head ddp", "head alone")]
     assert files[0] == files[1]
-    assert len(files[0]) > 20
+    assert len(files[0]) > 10
 
 
 def test_a_stream_is_dealt_out(runs: Runs) -> None:
