@@ -7,7 +7,6 @@ import inspect
 from typing import Any
 
 import torch
-import transformers
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
@@ -24,6 +23,7 @@ from unbottle.hf.guards import refuse_split
 from unbottle.hf.mixin import HeadMixin
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference
 from unbottle.hf.seq2seq import Seq2SeqHead, remember_source
+from unbottle.hf.served import served
 from unbottle.hf.stored_head import stored_head
 from unbottle.spec import Method
 
@@ -120,7 +120,7 @@ def unbottled(base: Any) -> Any:
     config_class = face(base.config_class)
     members = {"base_class": base, "config_class": config_class, "_auto_class": None, "__init__": _init}
     made: Any = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
-    setattr(transformers, made.__name__, made)  # where `transformers serve` looks for the class that a config names
+    served(made)
     for auto, mapping in AUTO_CLASSES.items():
         if mapping.get(base.config_class, None) is base:
             auto.register(config_class, made, exist_ok=True)
