@@ -46,7 +46,9 @@ def train_lm(
     ] = None,
     lr: Annotated[float | None, typer.Option(metavar="X", help="Learning rate of AdamW. [1e-5]")] = None,
     length: Annotated[int | None, typer.Option(metavar="N", help="Tokens of a window. [200]")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Windows of a batch. [4]")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Windows of a batch, of all processes together. [4]")
+    ] = None,
     epochs: Annotated[float | None, typer.Option(metavar="X", help="Passes over the text. [1]")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Steps, instead of --epochs.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of new weights, order and dropout. [0]")] = None,
@@ -68,7 +70,8 @@ def train_lm(
 
     The text is split 96/2/2 into training, validation and test, not shuffled, unless --eval-data is given. A run that
     was killed goes on if it is started again, and ends as if nothing had happened. DIR/model is the trained model, for
-    from_pretrained and for unbottle eval; with --train lora, DIR/adapter is for PEFT.
+    from_pretrained and for unbottle eval; with --train lora, DIR/adapter is for PEFT. Several processes: torchrun
+    --nproc-per-node 2 -m unbottle train lm ..., see docs/distributed.md.
     """
     from unbottle.cli.launched import is_first
     from unbottle.cli.run_folder import config_of, prepare, write_run

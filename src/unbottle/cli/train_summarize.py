@@ -70,7 +70,9 @@ def train_summarize(
         str | None,
         typer.Option(metavar="TEXT", help="Before each document. [what the model's config names, or nothing]"),
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Pairs of a batch. [8]")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Pairs of a batch, of all processes together. [8]")
+    ] = None,
     epochs: Annotated[float | None, typer.Option(metavar="X", help="Passes over the pairs. [3]")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Steps, instead of --epochs.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of new weights, order and dropout. [0]")] = None,
@@ -92,7 +94,8 @@ def train_summarize(
 
     A run that was killed goes on if it is started again, and ends as if nothing had happened. DIR/model is the
     trained model, for from_pretrained and for unbottle summarize; with --train lora, DIR/adapter is for PEFT. Pairs
-    without a document or a summary are left out, and what is too long is cut; both are counted.
+    without a document or a summary are left out, and what is too long is cut; both are counted. Several processes:
+    torchrun --nproc-per-node 2 -m unbottle train summarize ..., see docs/distributed.md.
     """
     from unbottle.cli.launched import is_first
     from unbottle.cli.run_folder import config_of, prepare, write_run
