@@ -12,7 +12,7 @@ import transformers
 def served(model_class: Any) -> None:
     """The server takes the class that config.json names from the module transformers, so it must be there.
 
-    That module may exist twice: one of its own files loads it once more, and who had imported it before keeps the first.
+    That module may exist twice: one of its own files loads it once more, and who imported it before keeps the first.
     """
     holders = [getattr(module, "__dict__", {}).get("transformers") for module in [*sys.modules.values()]]
     for module in [transformers, *holders]:
