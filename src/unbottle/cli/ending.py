@@ -15,7 +15,7 @@ import typer
 from unbottle.cli.launched import is_first, process_number
 
 OK, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-PATIENCE = 5.0  # seconds: if the first of several processes has the same to say, the launcher ends the others by then
+PATIENCE = 30.0  # seconds: if the first of several processes has the same to say, the launcher ends the others by then
 
 
 @dataclass
