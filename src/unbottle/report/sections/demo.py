@@ -16,9 +16,9 @@ from unbottle.report.words import running_text
 
 WHY = (
     "A language model ends in a softmax: one vector, compared with one fixed vector per word. When the next word "
-    "should be one of two, the words that lie between their vectors become likely too, and a name that was invented a moment "
-    "ago has no vector of its own at all. CPR gives the words of the context (C, P) and the most likely words (R) a "
-    "projection of their own; everything else stays the softmax it was."
+    "should be one of two, the words whose vectors lie between them become likely too; and what a name means here, and "
+    "not elsewhere, its vector does not know. CPR gives the words of the context (C, P) and the most likely words (R) "
+    "a projection of their own; everything else stays the softmax that it was."
 )
 
 

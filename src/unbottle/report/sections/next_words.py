@@ -12,8 +12,8 @@ from unbottle.report.words import next_words, side_by_side
 
 ORDER = (
     "Each list in several orders. Listed: the probability of all listed words together, which should be near 1, or "
-    "near 0 where the list should go on with something new. Evenness: entropy among them divided by log n, 1 if the model "
-    "has no favourite. Winner changes: the share of the orders in which another word than usual is the most likely."
+    "near 0 where the list should go on with something new. Evenness: entropy among them divided by log n, 1 if the "
+    "model has no favourite. Winner changes: the share of the orders in which another word than usual is most likely."
 )
 
 
