@@ -75,7 +75,7 @@ def test_a_picture_is_inside(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_seen_is_written_out() -> None:
-    assert [shown(text) for text in (" king", "\n", "  ", "a\tb")] == [" king", r"\n", "  ", r"a\tb"]
+    assert [shown(text) for text in (" king", "\n", "  ", "a\tb")] == [" king", r"\n", "␣␣", r"a\tb"]
 
 
 def test_every_partition_of_a_method_has_a_colour() -> None:

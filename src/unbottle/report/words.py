@@ -39,4 +39,6 @@ def running_text(read: Sequence[str], tokens: Sequence[str], partitions: Sequenc
 
 def shown(text: str) -> str:
     """A token as one line: what can not be seen is written out."""
-    return text if text.strip() and text.isprintable() else repr(text)[1:-1] or "(nothing)"
+    if text.strip() and text.isprintable():
+        return text
+    return repr(text)[1:-1].replace(" ", "\N{OPEN BOX}") or "(nothing)"
