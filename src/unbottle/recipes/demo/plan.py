@@ -43,6 +43,10 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def identity(self) -> dict[str, Any]:
+        """What a result depends on."""
+        return {name: value for name, value in asdict(self).items() if name not in ("about", "seconds")}
+
 
 HEADS = Settings(
     output="",

@@ -33,7 +33,7 @@ class Workshop:
         self.folder, self.plan, self.code, self.cache = folder, plan, code, cache
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "found").mkdir(exist_ok=True)
-        self._same_as_before({"plan": plan.to_dict(), "text": code.fingerprint()})
+        self._same_as_before({"plan": plan.identity(), "text": code.fingerprint()})
 
     # -- where things are
 
