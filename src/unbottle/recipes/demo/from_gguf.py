@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,15 @@ def from_gguf(file: Path, folder: Path) -> None:
     from unbottle.train.quiet import quiet
 
     refuse_without_gguf()
-    with quiet():
+    with quiet(), contextlib.redirect_stderr(io.StringIO()):  # a bar that can not be turned off otherwise
         place: dict[str, Any] = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
         read = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
         # save_pretrained refuses a model that remembers its quantiser: the weights move to one that does not
         config = {name: value for name, value in read.config.to_dict().items() if name != QUANTISER}
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
-        model.load_state_dict(read.state_dict())
+        with torch.device("meta"):  # no time for random weights that nobody wants
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
+        model.load_state_dict(read.state_dict(), assign=True)
+        model.tie_weights()
         model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(**place).save_pretrained(folder)
 
