@@ -136,33 +136,49 @@ def test_a_second_time_nothing_is_done_again(
     assert shown[-1] == f"See {finished / 'report.html'}; in Python: import unbottle; model = unbottle.load({model!r})"
 
 
+@pytest.fixture
+def half_done(finished: Path, tmp_path: Path) -> Path:
+    """A demo of which the first head is trained and measured, and nothing after it."""
+    folder = tmp_path / "half"
+    shutil.copytree(finished, folder)
+    shutil.rmtree(folder / "cpr")
+    kept = ("states.json", "seconds.json", "perplexity-before-0.json", "perplexity-softmax-0.json")
+    for path in [*(folder / "found").iterdir(), folder / "result.json", folder / "report.html"]:
+        if path.name not in kept:
+            path.unlink()
+    return folder
+
+
 def test_interrupted_and_resumed(
-    tmp_path: Path, small_library: None, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    finished: Path,
+    half_done: Path,
+    small_library: None,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Stopped in the second training, it goes on there."""
+    """Stopped in the second training, it goes on there, and finds what it would have found."""
     train, trained = work.train_lm, []
 
     def stopped(model, *args, **options):
         trained.append(str(model.head.config.method))
-        if len(trained) == 2:
+        if len(trained) == 1:
             raise KeyboardInterrupt
         return train(model, *args, **options)
 
-    one_seed = ["demo", "--plan", "tiny", "--seeds", "1", "--output", str(tmp_path / "demo")]
-    with monkeypatch.context() as patch:
-        patch.setattr(work, "train_lm", stopped)
-        assert main(one_seed) == 130
-    assert capsys.readouterr().err.endswith("unbottle: interrupted\n")
-    assert not (tmp_path / "demo" / "result.json").exists()
     monkeypatch.setattr(work, "from_nothing", lambda *args: pytest.fail("trained the base again"))
-    monkeypatch.setattr(
-        work, "train_lm", lambda model, *a, **o: trained.append(str(model.head.config.method)) or train(model, *a, **o)
-    )
+    monkeypatch.setattr(work, "train_lm", stopped)
+    one_seed = ["demo", "--plan", "tiny", "--seeds", "1", "--output", str(half_done)]
+    assert main(one_seed) == 130
+    assert capsys.readouterr().err.endswith("unbottle: interrupted\n")
+    assert not (half_done / "result.json").exists()
     assert main(one_seed) == 0
-    assert trained == ["softmax+mi", "softmax+cpr:20,100+mi", "softmax+cpr:20,100+mi"]
+    assert trained == [METHODS["cpr"], METHODS["cpr"]]
     err = capsys.readouterr().err
     assert err.startswith("  0%  training cpr, seed 0")
     assert "100%  done" in err
+    found, wanted = read(half_done), read(finished)
+    assert found["perplexity"]["cpr"] == wanted["perplexity"]["cpr"][:1]
+    assert found["words"] == wanted["words"]
 
 
 def refused(capsys: pytest.CaptureFixture, *args: str) -> str:
@@ -183,14 +199,16 @@ def test_a_folder_that_can_not_be_written(capsys: pytest.CaptureFixture) -> None
     assert "Not a directory" in refused(capsys, "--plan", "tiny", "--output", "/dev/null/folder")
 
 
-def test_a_full_disk(tmp_path: Path, small_library: None, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(half_done: Path, small_library: None, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the states are written, as the library of safetensors says it."""
+    shutil.rmtree(half_done / "states")
+    (half_done / "found" / "states.json").unlink()
 
     def full(*args: object, **options: object) -> None:
         raise RuntimeError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("unbottle.train.states.save_file", full)
-    said = refused(capsys, "--plan", "tiny", "--output", str(tmp_path))
+    said = refused(capsys, "--plan", "tiny", "--output", str(half_done))
     assert said.endswith("make room and run the same command again, and it goes on from there.")
 
 

