@@ -78,6 +78,14 @@ def test_what_can_not_be_seen_is_written_out() -> None:
     assert [shown(text) for text in (" king", "\n", "  ", "a\tb")] == [" king", r"\n", "␣␣", r"a\tb"]
 
 
+def test_a_legend_names_what_occurs() -> None:
+    made = legend(name for name in ("PD", "V", "PD", "X"))
+    assert [made.index(name) for name in ("V: ", "PD: ", "X: ")] == sorted(
+        made.index(name) for name in ("V: ", "PD: ", "X: ")
+    )
+    assert "R1" not in made
+
+
 def test_every_partition_of_a_method_has_a_colour() -> None:
     assert {colour(name) for name in ("V", "PD", "R1", "R2")} == {
         PARTITIONS[name][0] for name in ("V", "PD", "R1", "R2")

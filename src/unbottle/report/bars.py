@@ -7,7 +7,8 @@ from html import escape
 
 from unbottle.report.colours import SERIES
 
-WIDTH, LABEL, VALUE = 640, 170, 70  # of the picture, of names to the left, of numbers to the right
+WIDTH, VALUE = 640, 70  # of the picture, of numbers to the right of a bar
+LETTER = 7.3  # of names to the left of a bar, in the mean
 THICK, GAP, APART = 18, 4, 14  # of a bar, between two, between groups
 
 
@@ -19,6 +20,7 @@ def bars(groups: Mapping[str, Mapping[str, Sequence[float]]], *, label: str, dig
     values = [value for group in groups.values() for each in group.values() for value in each]
     most = max(values, default=1.0) or 1.0
     names = [*dict.fromkeys(name for group in groups.values() for name in group)]
+    left = min(WIDTH / 2, LETTER * max((len(name) for name in names), default=0) + 10)
     shapes: list[str] = []
     y = 0.0
     for title, group in groups.items():
@@ -26,10 +28,11 @@ def bars(groups: Mapping[str, Mapping[str, Sequence[float]]], *, label: str, dig
             shapes.append(_text(0, y + 14, title, bold=True))
             y += 22
         for name, each in group.items():
-            shapes += _bar(name, each, y, most, SERIES[names.index(name) % len(SERIES)], digits)
+            colour = SERIES[names.index(name) % len(SERIES)]
+            shapes += _bar(name, each, (left, y), (WIDTH - left - VALUE) / most, colour, digits)
             y += THICK + GAP
         y += APART
-    shapes.append(_text(LABEL, y + 4, label, kind="quiet"))
+    shapes.append(_text(0, y + 4, label, kind="quiet"))
     height = y + 12
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" role="img" aria-label="{escape(label)}">'
@@ -37,18 +40,20 @@ def bars(groups: Mapping[str, Mapping[str, Sequence[float]]], *, label: str, dig
     )
 
 
-def _bar(name: str, values: Sequence[float], y: float, most: float, colour: str, digits: int) -> list[str]:
-    scale = (WIDTH - LABEL - VALUE) / most
+def _bar(
+    name: str, values: Sequence[float], place: tuple[float, float], scale: float, colour: str, digits: int
+) -> list[str]:
+    left, y = place
     mean = sum(values) / len(values)
     length = max(mean * scale, 0.0)
     shapes = [
-        _text(LABEL - 8, y + 13, name, end=True),
-        f'<rect x="{LABEL}" y="{y:.1f}" width="{length:.1f}" height="{THICK}" rx="2" style="fill:{colour}"/>',
-        _text(LABEL + max(length, *(value * scale for value in values)) + 8, y + 13, f"{mean:.{digits}f}"),
+        _text(left - 8, y + 13, name, end=True),
+        f'<rect x="{left:.1f}" y="{y:.1f}" width="{length:.1f}" height="{THICK}" rx="2" style="fill:{colour}"/>',
+        _text(left + max(length, *(value * scale for value in values)) + 8, y + 13, f"{mean:.{digits}f}"),
     ]
     if len(values) > 1:
         shapes += [
-            f'<circle cx="{LABEL + value * scale:.1f}" cy="{y + THICK / 2:.1f}" r="3" '
+            f'<circle cx="{left + value * scale:.1f}" cy="{y + THICK / 2:.1f}" r="3" '
             'style="fill:var(--page);stroke:var(--text)"/>'
             for value in values
         ]

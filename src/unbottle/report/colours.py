@@ -25,8 +25,8 @@ def colour(partition: str) -> str:
 
 def legend(partitions: Iterable[str]) -> str:
     """What the colours mean, for those that occur."""
-    found = [name for name in PARTITIONS if name in {*partitions}]
-    found += sorted({*partitions} - {*PARTITIONS})
+    occurring = {*partitions}
+    found = [name for name in PARTITIONS if name in occurring] + sorted(occurring - {*PARTITIONS})
     items = (
         f'<span><i style="background:{colour(name)}"></i>{escape(name)}: '
         f"{escape(PARTITIONS.get(name, ('', 'other words'))[1])}</span>"
