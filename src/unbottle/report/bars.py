@@ -7,7 +7,7 @@ from html import escape
 
 from unbottle.report.colours import SERIES
 
-WIDTH, VALUE = 640, 70  # of the picture, of numbers to the right of a bar
+WIDTH, VALUE = 480, 60  # of the picture, of numbers to the right of a bar
 LETTER = 7.3  # of names to the left of a bar, in the mean
 THICK, GAP, APART = 18, 4, 14  # of a bar, between two, between groups
 

@@ -64,8 +64,7 @@ def verdict(softmax: Sequence[Windows], cpr: Sequence[Windows]) -> Verdict:
     """From the losses of each held-out window, for each seed; the same windows and seeds for both."""
     found = [[_ratio(each) for each in windows] for windows in (softmax, cpr)]
     losses = [tuple(ratio.value or 0.0 for ratio in ratios) for ratios in found]
-    means = [_ratio(_mean(windows)) for windows in (cpr, softmax)]
-    interval = difference_interval(*means, Drawing())
+    interval = difference_interval(_ratio(_mean(cpr)), _ratio(_mean(softmax)), Drawing())
     low, high = (None, None) if interval is None else interval
     return Verdict(softmax=losses[0], cpr=losses[1], low=low, high=high)
 

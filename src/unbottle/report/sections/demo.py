@@ -23,13 +23,13 @@ WHY = (
 
 
 def sections(folder: Path, config: Mapping[str, Any], result: Mapping[str, Any]) -> list[Section]:
-    named = {name: f"{name} ({method})" for name, method in result["methods"].items()} | {"before": "before"}
-    found = {named[name]: runs for name, runs in result["perplexity"].items()}
     verdict = result["verdict"]
     kind = "said good" if verdict["is_better"] else "said bad"
     return [
         Section(title="What this shows", body=(paragraph(WHY), *told(result), paragraph(verdict["said"], kind))),
-        Section(title="Perplexity of text that was not trained on", body=tuple(perplexity_pieces(found))),
+        Section(
+            title="Perplexity of text that was not trained on", body=tuple(perplexity_pieces(result["perplexity"]))
+        ),
         text_section(result),
         words_section(result["words"], "The next word after a prompt"),
         *order_sections(result["order"]),
@@ -42,14 +42,14 @@ def told(result: Mapping[str, Any]) -> list[str]:
     """The model, the text, the training: all that is needed to judge the numbers."""
     model, text, training = result["model"], result["text"], result["training"]
     licence = f", {model['licence']}" if model["licence"] else ""
-    methods = " and ".join(f"`{method}`" for method in result["methods"].values())
+    methods = " and ".join(f"{name} (`{method}`)" for name, method in result["methods"].items())
     return [
         paragraph(
             f"Model: {model['title']}, {model['parameters'] / 1e6:.1f} million parameters{licence}; {model['about']}. "
             f"Text: {text['what']} ({text['licence']}), {text['train']['tokens']:,} tokens of {text['train']['files']} "
             f"files to train on, {text['test']['tokens']:,} tokens of {text['test']['files']} other files held out. "
-            f"The model is frozen; {methods} are trained on the same hidden states in the same order, one pass, "
-            f"learning rate {training['lr']:g}. Both start as the plain model (before).",
+            f"The model is frozen; two heads, {methods}, are trained on the same hidden states in the same "
+            f"order, one pass, learning rate {training['lr']:g}. Both start as the plain model (before).",
             "quiet",
         )
     ]
