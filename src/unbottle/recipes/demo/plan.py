@@ -89,7 +89,7 @@ PLANS = {
             repeats=3,
             memory=True,
             seconds={
-                "model": 60, "states": 150, "train": 60, "perplexity": 15, "words": 10, "order": 40, "text": 3,
+                "model": 60, "states": 80, "train softmax": 30, "train cpr": 40, "perplexity": 15, "words": 10, "order": 40, "text": 3,
                 "cost": 60,
             },
         ),
@@ -111,7 +111,7 @@ PLANS = {
             repeats=5,
             memory=False,
             seconds={
-                "model": 50, "states": 3, "train": 8, "perplexity": 3, "words": 1, "order": 2, "text": 1, "cost": 3
+                "model": 50, "states": 6, "train softmax": 6, "train cpr": 11, "perplexity": 3, "words": 1, "order": 2, "text": 1, "cost": 3
             },
         ),
         Plan(
@@ -131,7 +131,7 @@ PLANS = {
             shuffles=2,
             repeats=1,
             memory=False,
-            seconds=dict.fromkeys(("model", "states", "train", "perplexity", "words", "order", "text", "cost"), 1.0),
+            seconds=dict.fromkeys(("model", "states", "train softmax", "train cpr", "perplexity", "words", "order", "text", "cost"), 1.0),
         ),
     )
 }  # fmt: skip

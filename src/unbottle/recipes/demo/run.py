@@ -50,7 +50,7 @@ def steps(shop: Workshop, seeds: int) -> Iterator[Step]:
     def training(name: str, seed: int) -> Step:
         return Step(
             title=f"training {name}, seed {seed}",
-            seconds=seconds["train"],
+            seconds=seconds[f"train {name}"],
             is_done=lambda: is_trained(shop, name, seed),
             work=lambda report: work.train(shop, name, seed, report),
         )

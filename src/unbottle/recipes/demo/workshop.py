@@ -40,8 +40,8 @@ class Workshop:
     @property
     def base(self) -> Path:
         """The plain model."""
-        is_fetched = isinstance(self.plan.model, Wheel)
-        return place(self.plan.model, self.cache) if is_fetched else self.folder / "base" / "model"
+        model = self.plan.model
+        return place(model, self.cache) if isinstance(model, Wheel) else self.folder / "base" / "model"
 
     def run(self, name: str, seed: int) -> Path:
         """The folder in which a head is trained; that of the first seed is for people."""
