@@ -17,6 +17,7 @@ from unbottle.cli.program import main
 from unbottle.recipes.demo import run as run_module
 from unbottle.recipes.demo import work
 from unbottle.recipes.demo.plan import METHODS, PLANS
+from unbottle.recipes.demo.shares import SECONDS
 from unbottle.recipes.demo.source_code import code
 
 SEEDS = 2
@@ -234,4 +235,5 @@ def test_dry_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture, monke
 
 
 def test_every_step_of_every_plan_has_a_share() -> None:
-    assert len({tuple(plan.seconds) for plan in PLANS.values()}) == 1
+    assert {*SECONDS} == {*PLANS}
+    assert len({tuple(shares) for shares in SECONDS.values()}) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from unbottle.recipes.demo.wheel import Wheel
@@ -26,8 +26,6 @@ class FromNothing:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`seconds` is how long each step took when it was measured on two cores: the shares of the progress bar."""
-
     name: str
     about: str
     model: Wheel | FromNothing
@@ -38,14 +36,13 @@ class Plan:
     shuffles: int  # orders of each list
     repeats: int  # of the measurement of time
     memory: bool  # measure it too, in processes of their own
-    seconds: dict[str, float] = field(hash=False)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def identity(self) -> dict[str, Any]:
         """What a result depends on."""
-        return {name: value for name, value in asdict(self).items() if name not in ("about", "seconds")}
+        return {name: value for name, value in asdict(self).items() if name != "about"}
 
 
 HEADS = Settings(
@@ -88,10 +85,6 @@ PLANS = {
             shuffles=6,
             repeats=3,
             memory=True,
-            seconds={
-                "model": 60, "states": 80, "train softmax": 30, "train cpr": 40, "perplexity": 15, "words": 10, "order": 40, "text": 3,
-                "cost": 60,
-            },
         ),
         Plan(
             name="quick",
@@ -110,9 +103,6 @@ PLANS = {
             shuffles=6,
             repeats=5,
             memory=False,
-            seconds={
-                "model": 50, "states": 6, "train softmax": 6, "train cpr": 11, "perplexity": 3, "words": 1, "order": 2, "text": 1, "cost": 3
-            },
         ),
         Plan(
             name="tiny",
@@ -131,10 +121,9 @@ PLANS = {
             shuffles=2,
             repeats=1,
             memory=False,
-            seconds=dict.fromkeys(("model", "states", "train softmax", "train cpr", "perplexity", "words", "order", "text", "cost"), 1.0),
         ),
     )
-}  # fmt: skip
+}
 
 
 def chosen_plan(name: str) -> Plan:

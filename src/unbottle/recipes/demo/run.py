@@ -11,6 +11,7 @@ from transformers.utils import logging
 from unbottle.recipes.demo import work
 from unbottle.recipes.demo.plan import BEFORE, METHODS, Plan
 from unbottle.recipes.demo.result import result
+from unbottle.recipes.demo.shares import SECONDS
 from unbottle.recipes.demo.source_code import Code, code
 from unbottle.recipes.demo.steps import Report, Step, carry_out
 from unbottle.recipes.demo.workshop import Workshop
@@ -33,7 +34,7 @@ def demo(
 
 def steps(shop: Workshop, seeds: int) -> Iterator[Step]:
     """A step that is stopped in the middle starts again, but for training, which goes on."""
-    seconds = shop.plan.seconds
+    seconds = SECONDS[shop.plan.name]
 
     def finding(name: str, title: str, share: str, find: Callable[[Report], Any]) -> Step:
         return Step(
