@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from byte_pairs import byte_pairs
 
-from unbottle.recipes.demo.source_code import LEFT_OUT, code
+from unbottle.recipes.demo.source_code import LEFT_OUT, code, read
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,10 @@ def test_windows_are_of_one_file_each(library: Path) -> None:
 def test_too_little_text_is_refused(library: Path) -> None:
     with pytest.raises(ValueError, match="tokens for the part 'test', and 9,000,000 are needed"):
         code(library).windows("test", byte_pairs(), length=50, tokens=9_000_000, each=3)
+
+
+def test_other_encodings_are_no_loss(library: Path) -> None:
+    assert read(library / "latin.py").startswith("# caf")
 
 
 def test_another_library_has_another_fingerprint(library: Path, tmp_path: Path) -> None:
