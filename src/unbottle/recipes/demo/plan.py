@@ -81,7 +81,7 @@ PLANS = {
             train_tokens=16_384,
             test_tokens=6_144,
             each=2,
-            heads=replace(HEADS, lr=1e-5),
+            heads=replace(HEADS, lr=3e-6),
             shuffles=6,
             repeats=3,
             memory=True,
