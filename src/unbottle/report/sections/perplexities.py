@@ -32,7 +32,7 @@ def perplexity_pieces(found: Found) -> list[str]:
         title: {model: _losses(runs, name) for model, runs in found.items() if _losses(runs, name)}
         for name, title in names.items()
     }
-    picture = bars(losses, label="mean loss of a token (nats; the logarithm of perplexity), lower is better")
+    picture = bars(losses, label="mean loss of a token in nats, lower is better")
     return [table(header, rows, [place for place in best if place[0] >= 0]), picture]
 
 
