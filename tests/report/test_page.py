@@ -9,7 +9,7 @@ import pytest
 from self_contained import read_page
 
 from unbottle.report.bars import bars
-from unbottle.report.colours import PARTITIONS, colour, legend
+from unbottle.report.colours import PARTITIONS, SERIES, colour, legend
 from unbottle.report.html import paragraph, picture, preformatted, table
 from unbottle.report.markdown import markdown
 from unbottle.report.page import Section, page
@@ -40,7 +40,7 @@ def test_a_page_is_readable_on_a_phone_and_at_night() -> None:
     read_page(made)
     assert '<meta name="viewport" content="width=device-width' in made
     assert "@media (prefers-color-scheme: dark)" in made
-    named = {*re.findall(r"var\(--(\w+)\)", made)}
+    named = {*re.findall(r"var\(--(\w+)\)", made + "".join(SERIES))}
     for part in made.split("@media", 1):  # light, and dark
         assert named <= {*re.findall(r"--(\w+):", part)}
 
