@@ -23,7 +23,7 @@ PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-full test-oldest test-ecosystem format format-check lint types check clean
+.PHONY: help setup demo test test-full test-oldest test-ecosystem format format-check lint types check clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) $(TORCH)
 	@$(PIP) --editable '.[dev]'
 	@touch $@
+
+demo: $(READY) ## see a softmax head and a CPR head on a real model (ARGS=--quick: a tiny one, nothing is downloaded)
+	@$(BIN)/unbottle demo $(ARGS)
 
 test: $(READY) ## run the tests, the long matrix left out
 	@$(PYTEST)

@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
-    "recipes": {"torch", "transformers", "tokenizers"},
+    "recipes": {"torch", "transformers", "tokenizers", "numpy"},
     "cli": {"typer", "rich", "yaml", "transformers"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from transformers.utils import logging
@@ -26,7 +26,10 @@ Report = Callable[[float, float, str], None]  # work done, work in all, what was
 
 
 class Bench:
-    """A run of the benchmark. `rows` are what was measured, also if it was interrupted."""
+    """A run of the benchmark. `rows` are what was measured, also if it was interrupted.
+
+    `groups` measures these instead of what follows from the settings.
+    """
 
     def __init__(
         self,
@@ -35,9 +38,10 @@ class Bench:
         report: Report = lambda done, total, text: None,
         clock: Clock | None = None,
         peak: Callable[[Case], float] = peak_memory,
+        groups: Sequence[Group] | None = None,
     ) -> None:
         self.settings = settings
-        self.groups = plan(settings)
+        self.groups = plan(settings) if groups is None else list(groups)
         self.rows: list[Row] = []
         self.report, self.clock, self.peak = report, clock or SystemClock(), peak
         self.done = 0.0

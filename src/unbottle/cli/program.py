@@ -14,6 +14,8 @@ import typer
 
 from unbottle.cli.bench import EXAMPLES as BENCH_EXAMPLES
 from unbottle.cli.bench import bench
+from unbottle.cli.demo import EXAMPLES as DEMO_EXAMPLES
+from unbottle.cli.demo import demo
 from unbottle.cli.ending import OK, REFUSED, ending
 from unbottle.cli.eval_analogy import EXAMPLES as EVAL_ANALOGY_EXAMPLES
 from unbottle.cli.eval_analogy import eval_analogy
@@ -28,6 +30,8 @@ from unbottle.cli.eval_probe import eval_probe
 from unbottle.cli.eval_summaries import EXAMPLES as EVAL_SUMMARIES_EXAMPLES
 from unbottle.cli.eval_summaries import eval_summaries
 from unbottle.cli.launched import processes
+from unbottle.cli.report import EXAMPLES as REPORT_EXAMPLES
+from unbottle.cli.report import report
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
 from unbottle.cli.reproduce import reproduce
 from unbottle.cli.summarize import EXAMPLES as SUMMARIZE_EXAMPLES
@@ -38,7 +42,9 @@ from unbottle.cli.train_summarize import EXAMPLES as TRAIN_SUMMARIZE_EXAMPLES
 from unbottle.cli.train_summarize import train_summarize
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
+    "demo": (demo, DEMO_EXAMPLES),
     "bench": (bench, BENCH_EXAMPLES),
+    "report": (report, REPORT_EXAMPLES),
     "reproduce": (reproduce, REPRODUCE_EXAMPLES),
     "summarize": (summarize, SUMMARIZE_EXAMPLES),
     "train lm": (train_lm, TRAIN_LM_EXAMPLES),
@@ -55,6 +61,7 @@ GROUPS = {  # name: what its commands have in common
     "train": "Train a model with a better output layer.",
 }
 EXAMPLES = """
+unbottle demo --quick
 unbottle bench --shape gpt2
 unbottle bench --help
 python -m unbottle --version

@@ -1,0 +1,44 @@
+"""unbottle report: results of earlier runs as one HTML page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+unbottle report runs/demo
+unbottle report runs/perplexity runs/probe --output both.html
+unbottle report results/cpu results/bench --title "All results" --output results.html
+"""
+
+
+def report(
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or folders that hold some.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title.")] = "Unbottle: results",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """Make one page of the results of demo, eval perplexity, eval probe, eval summaries, bench and reproduce.
+
+    The page is a single file with tables and pictures inside; it loads nothing from anywhere.
+    """
+    from unbottle.cli.run_folder import config_of, write_text
+
+    config = config_of("report", {"runs": run, "output": str(output), "title": title})
+    if dry_run:
+        print(json.dumps(config, indent=1))
+        return
+    from unbottle.report.page import Section, page
+    from unbottle.report.runs import runs_in, sections_of
+
+    folders = [folder for path in run for folder in runs_in(Path(path))]
+    sections = [
+        Section(title=section.title if len(folders) == 1 else f"{folder}: {section.title}", body=section.body)
+        for folder in folders
+        for section in sections_of(folder)
+    ]
+    write_text(output, page(title, sections))
+    print(f"Written to {output}: {len(folders)} {'run' if len(folders) == 1 else 'runs'}, {len(sections)} sections")

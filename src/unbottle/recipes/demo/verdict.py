@@ -1,0 +1,78 @@
+"""verdict: is CPR better than softmax here? What the numbers say, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import exp
+from statistics import fmean
+from typing import Any
+
+from unbottle.eval.measured import Ratio
+from unbottle.eval.resampling import Drawing, difference_interval
+
+Windows = Sequence[Sequence[float]]  # [sum of losses, tokens] of each window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Losses by seed. `low` and `high` are where the mean of CPR - softmax would be on other text like this."""
+
+    softmax: tuple[float, ...]
+    cpr: tuple[float, ...]
+    low: float | None
+    high: float | None
+
+    @property
+    def wins(self) -> int:
+        """Seeds with which CPR is better."""
+        return sum(cpr < softmax for cpr, softmax in zip(self.cpr, self.softmax, strict=True))
+
+    @property
+    def is_better(self) -> bool:
+        """The claim: with every seed."""
+        return self.wins == len(self.cpr)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"wins": self.wins, "is_better": self.is_better, "said": str(self)}
+
+    def __str__(self) -> str:
+        softmax, cpr = exp(fmean(self.softmax)), exp(fmean(self.cpr))
+        numbers = f"perplexity {cpr:.2f} against {softmax:.2f} of the softmax head ({cpr / softmax - 1:+.1%})"
+        where = "on text that neither head was trained on, after the same training on the same data"
+        return f"{self._claim()}: {numbers}, {where}. {self._how_often()}{self._interval()}"
+
+    def _claim(self) -> str:
+        if self.is_better:
+            return "CPR is better here" if self.high is None or self.high < 0 else "CPR is slightly better here"
+        return "CPR is NOT better here" if self.wins == 0 else "It is undecided here"
+
+    def _how_often(self) -> str:
+        if len(self.cpr) == 1:
+            return f"CPR {'won' if self.wins else 'lost'} with the one seed that was tried: --seeds 3 tries more."
+        return f"CPR won with {self.wins} of {len(self.cpr)} seeds."
+
+    def _interval(self) -> str:
+        if self.low is None or self.high is None:
+            return ""
+        ends = f"{exp(self.low) - 1:+.1%} to {exp(self.high) - 1:+.1%}"
+        sure = "" if self.high < 0 or self.low > 0 else ", which includes no difference at all"
+        return f" Drawing the held-out windows again, 95 % of the differences are {ends}{sure}."
+
+
+def verdict(softmax: Sequence[Windows], cpr: Sequence[Windows]) -> Verdict:
+    """From the losses of each held-out window, for each seed; the same windows and seeds for both."""
+    found = [[_ratio(each) for each in windows] for windows in (softmax, cpr)]
+    losses = [tuple(ratio.value or 0.0 for ratio in ratios) for ratios in found]
+    interval = difference_interval(_ratio(_mean(cpr)), _ratio(_mean(softmax)), Drawing())
+    low, high = (None, None) if interval is None else interval
+    return Verdict(softmax=losses[0], cpr=losses[1], low=low, high=high)
+
+
+def _ratio(windows: Windows) -> Ratio:
+    return Ratio(parts=tuple(loss for loss, _ in windows), wholes=tuple(float(count) for _, count in windows))
+
+
+def _mean(seeds: Sequence[Windows]) -> Windows:
+    """Each window's loss, averaged over seeds."""
+    return [(fmean(loss for loss, _ in window), window[0][1]) for window in zip(*seeds, strict=True)]
