@@ -15,13 +15,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 from transformers.utils import logging
 
 from unbottle.data import Windows
+from unbottle.disk.full import whole_disk
+from unbottle.disk.lock import waiting
 from unbottle.hf import attach
-from unbottle.recipes.corpus import Corpus, training_texts
+from unbottle.hf.safe import NO_CODE, SAFE
+from unbottle.recipes.corpus import Corpus, content_of, training_texts
 from unbottle.recipes.preset import Backbone, Preset
 from unbottle.recipes.tokenizer import train_tokenizer
 from unbottle.spec import Method
 from unbottle.train import Settings, train_lm
+from unbottle.train.files import read_json, write_json
 
+CONTENT = "content"  # of the text
 Report = Callable[[float, float, str], None]
 
 
@@ -40,22 +45,30 @@ class Lab:
             torch.set_num_threads(threads)
         logging.disable_progress_bar()  # there is a bar already
         folder.mkdir(parents=True, exist_ok=True)
-        self._same_as_before({"preset": preset.to_dict(), "data": Path(data).name})
+        self._same_as_before(self.settings)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What everything in the folder depends on: the preset, and the text by its name and its content."""
+        content = content_of(self.data)
+        return {"preset": self.preset.to_dict(), "data": Path(self.data).name} | ({CONTENT: content} if content else {})
 
     @cached_property
     def tokenizer(self) -> Any:
         """The backbone's own, or one that is trained on the text."""
         pretrained = next(iter(self.preset.backbones.values())).pretrained
         if pretrained is not None:
-            return AutoTokenizer.from_pretrained(pretrained)
+            return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
         folder = self.folder / "tokenizer"
         if not folder.exists():
             assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
             self.report(0, 1, "training a tokenizer")
             made = train_tokenizer(training_texts(self.data), self.preset.vocabulary)
-            made.save_pretrained(folder.with_suffix(".part"))
-            os.replace(folder.with_suffix(".part"), folder)
-        return AutoTokenizer.from_pretrained(folder)
+            with waiting(self.folder), whole_disk(self.folder):
+                made.save_pretrained(folder.with_suffix(".part"))
+                if not folder.exists():  # another process may have made the same one
+                    os.replace(folder.with_suffix(".part"), folder)
+        return AutoTokenizer.from_pretrained(folder, **NO_CODE)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -98,10 +111,10 @@ class Lab:
 
     @staticmethod
     def load(path: Path) -> Any:
-        return AutoModelForCausalLM.from_pretrained(path).eval()
+        return AutoModelForCausalLM.from_pretrained(path, **SAFE).eval()
 
     def _with_head(self, method: str, seed: int, size: str) -> Any:
-        model = AutoModelForCausalLM.from_pretrained(self.base(size))
+        model = AutoModelForCausalLM.from_pretrained(self.base(size), **SAFE)
         torch.manual_seed(seed)
         return attach(model, method)
 
@@ -128,13 +141,21 @@ class Lab:
         return int(len(self.corpus.train) * self.preset.base_share)
 
     def _same_as_before(self, settings: dict[str, Any]) -> None:
-        path, settings = self.folder / "lab.json", json.loads(json.dumps(settings))
+        path = self.folder / "lab.json"
         if not path.exists():
-            path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-        elif json.loads(path.read_text(encoding="utf-8")) != settings:
+            write_json(path, settings)
+        elif not same_settings(read_json(path), settings):
             raise ValueError(
                 f"{self.folder}: made with another preset or text (see lab.json). Choose another --work folder."
             )
+
+
+def same_settings(stored: Any, settings: dict[str, Any]) -> bool:
+    """Whether they are equal. Files from before contents were known know a text by its name only."""
+    now = json.loads(json.dumps(settings))
+    if isinstance(stored, dict) and CONTENT not in stored:
+        now.pop(CONTENT, None)
+    return bool(stored == now)
 
 
 def _name(method: str) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from unbottle.bench.machine import machine
+from unbottle.disk.full import whole_disk
+from unbottle.disk.lock import waiting
 from unbottle.recipes.experiment import Column, Experiment, Row
+from unbottle.recipes.lab import same_settings
 from unbottle.report import Estimate, Table
 from unbottle.spec import Method
+from unbottle.train.files import put_file, read_json
 
 
 class Record:
@@ -35,7 +36,7 @@ class Record:
         return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
 
     def add(self, row: Row) -> None:
-        with _locked(self.folder / ".lock"):
+        with waiting(self.folder):
             self._read()
             self.rows.append(row)
             self.together = {}  # of fewer rows
@@ -43,7 +44,7 @@ class Record:
 
     def finish(self, together: dict[str, Any]) -> None:
         """What was measured of all rows together; and the files once more."""
-        with _locked(self.folder / ".lock"):
+        with waiting(self.folder):
             self._read()
             self.together = together or self.together
             self._write()
@@ -116,25 +117,19 @@ class Record:
     def _read(self) -> None:
         if not (self.folder / "results.json").exists():
             return
-        data = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))
-        if data["settings"] != self.settings:
+        data = read_json(self.folder / "results.json")
+        if not same_settings(data["settings"], self.settings):
             raise ValueError(
                 f"{self.folder}: holds results of another preset or text. Choose another --output, or remove it."
             )
+        self.settings = data["settings"]
         self.rows = [Row(**row) for row in data["rows"]]
         self.together = data["together"]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process at a time; the others wait."""
-    with path.open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _write(path: Path, text: str) -> None:
     """All of it or nothing."""
     part = path.with_suffix(path.suffix + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    with whole_disk(path.parent):
+        part.write_text(text, encoding="utf-8")
+        put_file(part, path)

@@ -20,8 +20,7 @@ def reproduce(
     methods: Sequence[str] | None = None,
 ) -> Record:
     """The record of all rows; `methods` chooses some of them."""
-    settings = {"preset": lab.preset.to_dict(), "data": Path(lab.data).name}
-    record = Record(output / experiment.name, experiment, settings)
+    record = Record(output / experiment.name, experiment, lab.settings)
     sizes = list(lab.preset.backbones) if experiment.all_sizes else list(lab.preset.backbones)[:1]
     chosen = [method for method in experiment.methods if methods is None or method in methods]
     todo = [(seed, size, method) for seed in seeds for size in sizes for method in chosen]

@@ -20,6 +20,7 @@ from unbottle.train.checkpoints import latest, step_of
 from unbottle.train.collate import collate
 from unbottle.train.files import read_json, write_json
 from unbottle.train.folder import RECORD, claim, locked
+from unbottle.train.numbered import numbered
 from unbottle.train.quiet import quiet
 from unbottle.train.result import Result
 from unbottle.train.settings import RunSettings
@@ -49,7 +50,7 @@ def run(
             arguments(settings, task.arguments, evaluates=valid is not None),
             settings=settings,
             data_collator=collate,
-            train_dataset=trained.train,
+            train_dataset=numbered(trained.train),
             eval_dataset=trained.valid,
             callbacks=[HeadGradientCallback()] if isinstance(innermost(model), HeadMixin) else [],
         )

@@ -11,18 +11,20 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import Seq2SeqTrainer, Trainer, TrainingArguments
+from transformers import Seq2SeqTrainer, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput
 
 from unbottle.train.checkpoints import PREFIX, rotate, seal
 from unbottle.train.files import read_json, whole_disk, write_json
+from unbottle.train.plain_checkpoints import PlainCheckpoints
 from unbottle.train.settings import RunSettings
+from unbottle.train.watch import Watch
 
 WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
 HEAD = ".head."
 
 
-class ExactTrainer(Trainer):
+class ExactTrainer(PlainCheckpoints):
     """Writes a checkpoint under another name first, and only what training changes: the rest comes with the model.
 
     Abstract: LanguageTrainer and SummaryTrainer know which labels are predicted.
@@ -40,6 +42,8 @@ class ExactTrainer(Trainer):
         self.settings = settings
         self.checkpoints = Path(settings.output) / "checkpoints"
         self.loss = math.nan  # of the last step
+        vocabulary = getattr(self.model.config.get_text_config(), "vocab_size", 0)
+        self.watch = Watch(Path(settings.output), vocabulary, settings.lr)
         self.seconds_before, self.started = 0.0, time.monotonic()
 
     @property
@@ -62,16 +66,20 @@ class ExactTrainer(Trainer):
                 optimizer.add_param_group({**group, "params": theirs, "lr": lr})
         return optimizer
 
-    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
-        """As always, but a loss that is no number ends the run before it gets into a checkpoint."""
-        loss = super().training_step(*args, **kwargs)
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Tensor:
+        """As always, but a loss that is no number, or explodes, ends the run before it gets into a checkpoint."""
+        self.watch.batch(self.state.global_step + 1, inputs)
+        loss = super().training_step(model, inputs, *args, **kwargs)
         self.loss = loss.item() * self.current_gradient_accumulation_steps
-        if not math.isfinite(self.loss):
-            raise ValueError(
-                f"the loss is {self.loss} at step {self.state.global_step + 1}. Lower lr ({self.settings.lr}), or set "
-                "clip and warmup_steps; checkpoints from before are kept."
-            )
+        self.watch.loss(self.loss)
         return loss
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        """As always, before the optimizer takes its step. Float16 scales its loss, and knows how to skip a step."""
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        if self._scaler is None:
+            self.watch.gradient(norm)
+        return norm
 
     def evaluation_loop(self, dataloader: Any, description: str, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """The mean loss of all tokens that were predicted, however they fall into batches."""
@@ -122,6 +130,7 @@ class ExactTrainer(Trainer):
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         assert output_dir is not None
         Path(output_dir).mkdir(parents=True, exist_ok=True)
+        self.watch.weights({name: p for name, p in self.model.named_parameters() if p.requires_grad})
         tensors = {name: value.cpu().contiguous().clone() for name, value in self.changing().items()}
         save_file(tensors, Path(output_dir) / WEIGHTS)
 
