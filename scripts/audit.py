@@ -40,7 +40,10 @@ def main(pins: str) -> int:
         fixed = ", ".join(problem["fix_versions"]) or "no version yet"
         print(f"{package['name']} {package['version']}: {problem['id']}, fixed in {fixed}")
     skipped = [package["name"] for package in packages if "skip_reason" in package]
-    left = f", {len(skipped)} unknown to it ({', '.join(skipped)})" if skipped else ""
+    if len(skipped) == len(packages):  # an index of copies has no advisories
+        print(f"pip-audit: its service knows none of {len(packages)} packages. Nothing was checked.")
+        return 0
+    left = f"; it does not know {', '.join(skipped)}" if skipped else ""
     print(f"pip-audit: {len(packages)} packages, {len(found)} known vulnerabilities{left}")
     return 1 if found else 0
 

@@ -48,6 +48,7 @@ class Experiment:
 
     arguments: list[str]  # {} stands for the folder
     started: str  # a file that is there when the work begins
+    total: int  # of what is kept, at the end
     fork: bool
     kills: list[Kill] = field(default_factory=list)
 
@@ -139,12 +140,14 @@ def said(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.log")
 
 
-def being_written(folder: Path) -> str | None:
-    """A file or folder that is not whole yet, if there is one."""
+def being_written(folder: Path, since: float) -> str | None:
+    """A file or folder that is not whole yet, if there is one; those of runs that were killed before do not count."""
     with contextlib.suppress(OSError):  # it may be gone the moment after
         for pattern in UNFINISHED:
             for path in folder.rglob(pattern):
-                return path.relative_to(folder).as_posix()
+                # .writing is where checkpoints are made, and there all the time
+                if path.name != ".writing" and path.stat().st_mtime >= since:
+                    return path.relative_to(folder).as_posix()
     return None
 
 
@@ -174,10 +177,10 @@ def refuse_failure(process: Process, folder: Path) -> None:
 
 def killed(experiment: Experiment, folder: Path, run: int, seconds: float, *, writing: bool) -> Kill | None:
     """Start it, kill it after so many seconds (and while something is written); None if it ended before."""
-    start = time.monotonic()
+    start, since = time.monotonic(), time.time()
     process = experiment.start(folder)
     there = wait(process, start + seconds)
-    while there and writing and not being_written(folder):
+    while there and writing and not being_written(folder, since):
         there = wait(process, time.monotonic() + PATIENCE)
     if there:
         os.kill(process.pid, signal.SIGKILL)
@@ -187,7 +190,7 @@ def killed(experiment: Experiment, folder: Path, run: int, seconds: float, *, wr
         refuse_failure(process, folder)
         return None
     seconds = time.monotonic() - start
-    return Kill(run=run, seconds=seconds, writing=being_written(folder), checkpoint=experiment.kept(folder))
+    return Kill(run=run, seconds=seconds, writing=being_written(folder, since), checkpoint=experiment.kept(folder))
 
 
 def rounds(experiment: Experiment, folder: Path, kills: int, draw: random.Random) -> Iterator[Path]:
@@ -200,7 +203,8 @@ def rounds(experiment: Experiment, folder: Path, kills: int, draw: random.Random
         here, kept, ended = folder / f"run-{run}", 0, False
         while not ended:
             enough = len(experiment.kills) >= kills
-            seconds = 3600.0 if enough else draw.uniform(0.8 * began, whole)
+            left = began + (whole - began) * (1 - kept / experiment.total)
+            seconds = 3600.0 if enough else draw.uniform(0.8 * began, left)
             kill = killed(experiment, here, run, seconds, writing=not enough and draw.random() < 0.5)
             ended = kill is None
             if kill is not None:
@@ -232,7 +236,7 @@ def experiment_of(options: argparse.Namespace, folder: Path) -> Experiment:
     if options.reproduce:
         rows = [word for method in ROWS for word in ("--method", method)]
         told = ["reproduce", "table1", "--preset", "tiny", *data, *rows, "--work", "{}/work", "--output", "{}/results"]
-        return Reproduction(told, "lab.json", options.fork)
+        return Reproduction(told, "lab.json", len(ROWS), options.fork)
     train_tokenizer([(folder / "text.txt").read_text(encoding="utf-8")], 300).save_pretrained(folder / "tokenizer")
     (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     told = [
@@ -241,7 +245,7 @@ def experiment_of(options: argparse.Namespace, folder: Path) -> Experiment:
         "--max-steps", str(options.steps), "--set", f"save_every={options.save_every}", "--set", "device=cpu",
         "--set", "eval_every=25", "--set", "accumulate=2", "--set", "log_every=5",
     ]  # fmt: skip
-    return Training(told, "run.json", options.fork)
+    return Training(told, "run.json", options.steps, options.fork)
 
 
 def main() -> int:

@@ -15,9 +15,10 @@ from unbottle.disk.lock import locked, waiting
 
 HOLD = """
 import sys, time
+folder, sys.argv[:] = sys.argv[1], ["unbottle"]  # the program, which does not import torch at once
 from pathlib import Path
 from unbottle.disk.lock import locked
-with locked(Path(sys.argv[1])):
+with locked(Path(folder)):
     print("locked", flush=True)
     time.sleep(60)
 """

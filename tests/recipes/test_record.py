@@ -56,6 +56,16 @@ def test_two_processes_add_to_the_same_rows(tmp_path) -> None:
     assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
 
 
+def test_what_could_not_be_measured_is_left_out(tmp_path) -> None:
+    """No token of a kind: no perplexity."""
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    for seed, value in enumerate((None, 9.0)):
+        record.add(row("softmax", seed, value))
+    record.add(row("softmax+c", 0, None))
+    cells = [line.split("|")[2].strip() for line in record.document().splitlines() if line.startswith("|")]
+    assert cells[2:] == ["9.00", ""]
+
+
 def test_a_full_disk_keeps_the_rows_from_before(tmp_path, monkeypatch) -> None:
     record = Record(tmp_path, EXPERIMENT, SETTINGS)
     record.add(row("softmax", 0, 10.0))

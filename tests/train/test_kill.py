@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
 
 @pytest.mark.parametrize(
     "options",
-    [["--kills", "4", "--steps", "60", "--save-every", "5"], ["--kills", "3", "--reproduce"]],
+    [["--kills", "3", "--steps", "24", "--save-every", "3"], ["--kills", "2", "--reproduce"]],
     ids=["train lm", "reproduce"],
 )
 def test_killed_commands_lose_nothing(options: list[str]) -> None:

@@ -102,9 +102,8 @@ class Record:
 
     def _cell(self, rows: Sequence[Row], column: Column) -> str:
         together = self.together.get(rows[0].method, {})
-        values = [row.found[column.key] for row in rows if column.key in row.found] or [
-            *([together[column.key]] if column.key in together else [])
-        ]
+        found = [row.found.get(column.key) for row in rows] + [together.get(column.key)]
+        values = [value for value in found if value is not None]  # None: no token was of that kind
         if not values:
             return ""
         if isinstance(values[0], str):

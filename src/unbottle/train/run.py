@@ -26,7 +26,7 @@ from unbottle.train.result import Result
 from unbottle.train.settings import RunSettings
 from unbottle.train.task import Task
 from unbottle.train.trained import MODEL, TRAINED
-from unbottle.train.trainer import ExactTrainer, arguments
+from unbottle.train.trainer import WRITING, ExactTrainer, arguments
 
 ALIGNED = 64  # bytes
 
@@ -43,6 +43,7 @@ def run(
         align(model)
         trained = TRAINED[settings.train](model, train, valid, settings, report)
         (folder / "checkpoints").mkdir(exist_ok=True)
+        shutil.rmtree(folder / WRITING, ignore_errors=True)  # of a run that was killed
         checkpoint = latest(folder / "checkpoints")
         use_cache = model.config.use_cache if hasattr(model.config, "use_cache") else None
         trainer = task.trainer(

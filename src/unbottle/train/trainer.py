@@ -21,6 +21,7 @@ from unbottle.train.settings import RunSettings
 from unbottle.train.watch import Watch
 
 WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
+WRITING = ".writing"  # folder of what is not whole yet
 HEAD = ".head."
 
 
@@ -178,7 +179,7 @@ def arguments(settings: RunSettings, kind: type[TrainingArguments], *, evaluates
     """Our settings in the Trainer's words. What it writes itself goes to a folder for things that are not whole yet."""
     never = 10**9
     return kind(
-        output_dir=str(Path(settings.output) / ".writing"),
+        output_dir=str(Path(settings.output) / WRITING),
         per_device_train_batch_size=settings.batch,
         per_device_eval_batch_size=settings.batch,
         gradient_accumulation_steps=settings.accumulate,
