@@ -296,7 +296,9 @@ EXPLAINED = st.tuples(
 def explained_model(kind: str) -> Any:
     torch.manual_seed(0)
     if kind == "gpt2":
-        config: Any = GPT2Config(vocab_size=305, n_embd=8, n_layer=1, n_head=2, n_positions=24)
+        config: Any = GPT2Config(
+            vocab_size=305, n_embd=8, n_layer=1, n_head=2, n_positions=24, bos_token_id=0, eos_token_id=0
+        )
         return unbottle.attach(GPT2LMHeadModel(config).eval(), "softmax+cpr:5,20+mi:1x2")
     config = T5Config(vocab_size=305, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0)
     return unbottle.attach(T5ForConditionalGeneration(config).eval(), "softmax+cepr:5")
