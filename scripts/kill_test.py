@@ -62,6 +62,10 @@ class Experiment:
     def kept(self, folder: Path) -> int:
         raise NotImplementedError
 
+    def reached(self, folder: Path) -> int:
+        """How far it is, at a glance: as `kept`, but unchecked."""
+        raise NotImplementedError
+
 
 class Training(Experiment):
     def found(self, folder: Path) -> dict[str, Any]:
@@ -75,6 +79,9 @@ class Training(Experiment):
         checkpoint = latest(folder / "checkpoints")  # refuses what is not whole
         return 0 if checkpoint is None else step_of(checkpoint)
 
+    def reached(self, folder: Path) -> int:
+        return max((int(path.name.split("-")[-1]) for path in folder.glob("checkpoints/checkpoint-*")), default=0)
+
 
 class Reproduction(Experiment):
     def found(self, folder: Path) -> dict[str, Any]:
@@ -84,6 +91,9 @@ class Reproduction(Experiment):
     def kept(self, folder: Path) -> int:
         file = folder / "results" / "table1" / "results.json"
         return len(json.loads(file.read_text(encoding="utf-8"))["rows"]) if file.exists() else 0
+
+    def reached(self, folder: Path) -> int:
+        return self.kept(folder)
 
 
 def tensors(folder: Path) -> dict[str, bytes]:
@@ -175,12 +185,24 @@ def refuse_failure(process: Process, folder: Path) -> None:
         raise SystemExit(f"the command failed:\n{said(folder).read_text(encoding='utf-8')}")
 
 
-def killed(experiment: Experiment, folder: Path, run: int, seconds: float, *, writing: bool) -> Kill | None:
-    """Start it, kill it after so many seconds (and while something is written); None if it ended before."""
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """When to kill: it has come so far, then so many seconds later, then while something is written."""
+
+    reached: int
+    seconds: float
+    writing: bool
+
+
+def killed(experiment: Experiment, folder: Path, run: int, moment: Moment) -> Kill | None:
+    """Start it, and kill it at the moment; None if it ended before."""
     start, since = time.monotonic(), time.time()
     process = experiment.start(folder)
-    there = wait(process, start + seconds)
-    while there and writing and not being_written(folder, since):
+    there = True
+    while there and experiment.reached(folder) < moment.reached:
+        there = wait(process, time.monotonic() + PATIENCE)
+    there = wait(process, time.monotonic() + moment.seconds)
+    while there and moment.writing and not being_written(folder, since):
         there = wait(process, time.monotonic() + PATIENCE)
     if there:
         os.kill(process.pid, signal.SIGKILL)
@@ -203,9 +225,12 @@ def rounds(experiment: Experiment, folder: Path, kills: int, draw: random.Random
         here, kept, ended = folder / f"run-{run}", 0, False
         while not ended:
             enough = len(experiment.kills) >= kills
-            left = began + (whole - began) * (1 - kept / experiment.total)
-            seconds = 3600.0 if enough else draw.uniform(0.8 * began, left)
-            kill = killed(experiment, here, run, seconds, writing=not enough and draw.random() < 0.5)
+            moment = Moment(
+                reached=experiment.total + 1 if enough else draw.randrange(kept, experiment.total),
+                seconds=draw.uniform(0, max(began, (whole - began) / 5)),
+                writing=draw.random() < 0.5,
+            )
+            kill = killed(experiment, here, run, moment)
             ended = kill is None
             if kill is not None:
                 experiment.kills.append(kill)

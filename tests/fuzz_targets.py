@@ -145,7 +145,7 @@ def head_config(data: Any) -> None:
         assert stored_head(json.loads(json.dumps(made.to_dict())), "config.json") == made
 
 
-NESTED = st.integers(1, 3000).map(lambda depth: "[" * depth)
+NESTED = st.sampled_from([1, 40, 2000]).map(lambda depth: "[" * depth)
 YAML = st.one_of(
     st.binary(max_size=60),
     st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
@@ -325,7 +325,7 @@ DTYPES = [
     torch.bool,
     torch.complex64,
 ]
-SIZES = st.sampled_from([0, 1, 2, 3, 5])
+SIZES = st.sampled_from([1, 2, 3, 5, 2, 1, 3, 0])
 SPECIAL = st.sampled_from([0.0, float("nan"), float("inf"), -float("inf"), 1e30])
 WRONG_IDS = st.sampled_from([0, 0, 0, -1, -100, VOCABULARY, 2**40])
 
@@ -334,10 +334,10 @@ WRONG_IDS = st.sampled_from([0, 0, 0, -1, -100, VOCABULARY, 2**40])
 def hostile(draw: Any) -> dict[str, Any]:
     """Mostly a batch as it should be, with one or two things that are not."""
     text, encoder_decoder = draw(methods())
-    mostly = st.integers(0, 6).map(lambda number: number == 0)  # True is rare
+    rarely = st.integers(0, 24).map(lambda number: number == 24)
 
     def size(usual: int) -> int:
-        return draw(SIZES) if draw(mostly) else usual
+        return draw(SIZES) if draw(rarely) else usual
 
     batch, positions, tokens = draw(SIZES), draw(SIZES), draw(SIZES)
     depth = HeadConfig(
@@ -351,10 +351,10 @@ def hostile(draw: Any) -> dict[str, Any]:
         "source": (size(batch), size(tokens), size(SIZE)) if draw(st.booleans()) else None,
         "labels": (size(batch), size(positions)),
         "mask": draw(st.sampled_from([None, True, "wrong shape", "wrong kind", False])),
-        "dtype": draw(st.sampled_from(DTYPES)) if draw(mostly) else torch.float32,
-        "id_dtype": draw(st.sampled_from(DTYPES)) if draw(mostly) else torch.int64,
-        "wrong_id": draw(WRONG_IDS) if draw(mostly) else 0,
-        "value": draw(SPECIAL) if draw(mostly) else 0.0,
+        "dtype": draw(st.sampled_from(DTYPES)) if draw(rarely) else torch.float32,
+        "id_dtype": draw(st.sampled_from(DTYPES)) if draw(rarely) else torch.int64,
+        "wrong_id": draw(WRONG_IDS) if draw(rarely) else 0,
+        "value": draw(SPECIAL) if draw(rarely) else 0.0,
         "strict": draw(st.booleans()),
         "strided": draw(st.booleans()),
         "path": draw(st.sampled_from(["auto", "dense"])),
@@ -385,6 +385,10 @@ def hostile_head(given: dict[str, Any]) -> None:
             Source, states=numbers(given["source"], given), ids=words(given["source"][:2], given), mask=None
         )
     embedding = Embedding(weight=torch.randn(VOCABULARY, SIZE))
+
+    def second_pass(candidates: Any, *told: Any) -> torch.Tensor:
+        return torch.zeros(*candidates.ids.shape, config.block[0], SIZE)
+
     with refusals():
         x = head.inputs(states, embedding, source=source, second_pass=second_pass)
         log_probs = head.distribution(x).log_probs()
@@ -396,10 +400,6 @@ def hostile_head(given: dict[str, Any]) -> None:
         loss, losses = head.loss(x, labels, 1.0)
         assert losses.shape == given["ids"]
         loss.backward()
-
-
-def second_pass(candidates: torch.Tensor, f: torch.Tensor, at: Any) -> torch.Tensor:
-    return torch.zeros(*candidates.shape, 1, SIZE) if candidates.ndim == 3 else torch.zeros(0)
 
 
 def numbers(shape: tuple[int, ...], given: dict[str, Any]) -> torch.Tensor:

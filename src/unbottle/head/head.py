@@ -193,8 +193,11 @@ class Head(nn.Module):
         check.check_embedding(self.config, embedding)
         vocabulary = embedding.weight.shape[0]
         check.check_states(self.config, states, past, vocabulary, self._remembered())
+        own = next(self.parameters(), None)
+        check.check_dtype("layers", states.layers, own)
         if self.reads_source:
             check.check_source(self.config, source, len(states.ids), vocabulary)
+            check.check_dtype("source states", source.states, own)
         if self.config.method.wbwr and second_pass is None:
             raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
         if self.strict:
