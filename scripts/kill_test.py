@@ -226,7 +226,9 @@ def rounds(experiment: Experiment, folder: Path, kills: int, draw: random.Random
         while not ended:
             enough = len(experiment.kills) >= kills
             moment = Moment(
-                reached=experiment.total + 1 if enough else draw.randrange(kept, experiment.total),
+                reached=experiment.total + 1
+                if enough
+                else draw.randrange(min(kept, experiment.total - 1), experiment.total),
                 seconds=draw.uniform(0, max(began, (whole - began) / 5)),
                 writing=draw.random() < 0.5,
             )

@@ -146,18 +146,21 @@ def head_config(data: Any) -> None:
 
 
 NESTED = st.sampled_from([1, 40, 2000]).map(lambda depth: "[" * depth)
+USUAL: dict[str, st.SearchStrategy[Any]] = {
+    "lr": st.floats(1e-6, 1), "batch": st.integers(1, 9), "epochs": st.floats(0.1, 9), "seed": st.integers(0, 9),
+    "train": st.sampled_from(["all", "head", "lora"]), "preset": st.sampled_from(["paper", "head", "scratch"]),
+    "output": st.just("runs/x"), "shuffle": st.booleans(), "max_steps": st.integers(1, 9), "report_to": st.just("[]"),
+}  # fmt: skip
+ODD = st.one_of(
+    JSON, st.sampled_from(["1e999", "!!python/name:os.system", "&a [*a]", "2020-13-45", ".nan", "0x", "1_0"])
+)
 YAML = st.one_of(
     st.binary(max_size=60),
     st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
     NESTED.map(str.encode),
-    st.dictionaries(
-        st.sampled_from(
-            ["lr", "batch", "epochs", "seed", "train", "preset", "report_to", "output", "shuffle", "max_steps"]
-        ),
-        st.one_of(
-            JSON, st.sampled_from(["1e999", "!!python/name:os.system", "&a [*a]", "2020-13-45", ".nan", "0x", "1_0"])
-        ),
-    ).map(lambda data: "\n".join(f"{name}: {value}" for name, value in data.items()).encode("utf-8", "surrogatepass")),
+    st.fixed_dictionaries({}, optional={name: st.one_of(usual, usual, ODD) for name, usual in USUAL.items()}).map(
+        lambda data: "\n".join(f"{name}: {value}" for name, value in data.items()).encode("utf-8", "surrogatepass")
+    ),
 )
 
 
@@ -177,9 +180,9 @@ MODELS = st.one_of(
     st.text(max_size=20),
     NESTED.map(lambda text: "{" + '"a":' + text),
     st.builds(
-        lambda kind, values: json.dumps({"model_type": kind} | values),
-        st.sampled_from(["gpt2", "t5", "bert", "unbottle", "x", ""]),
-        st.dictionaries(MODEL_KEYS, SMALL, max_size=4),
+        lambda kind, values: json.dumps({"model_type": kind, "n_embd": 8, "n_layer": 1, "n_head": 2} | values),
+        st.sampled_from(["gpt2", "gpt2", "t5", "bert", "unbottle", "x", ""]),
+        st.dictionaries(MODEL_KEYS, SMALL, max_size=2),
     ),
 )
 
@@ -203,7 +206,14 @@ TABLE = st.lists(
     st.dictionaries(st.sampled_from(["text", "document", "summary", "id", "x"]), st.one_of(st.text(max_size=9), JSON)),
     max_size=4,
 )
+WHOLE = st.lists(
+    st.fixed_dictionaries({name: st.text(min_size=1, max_size=9) for name in ("text", "document", "summary")}),
+    min_size=1,
+    max_size=4,
+)
 CONTENTS = st.one_of(
+    WHOLE.map(lambda rows: "\n".join(map(json.dumps, rows)).encode()),
+    WHOLE.map(lambda rows: json.dumps(rows).encode()),
     st.binary(max_size=80),
     st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
     TABLE.map(lambda rows: "\n".join(map(json.dumps, rows)).encode()),
@@ -212,7 +222,7 @@ CONTENTS = st.one_of(
         lambda lines: "\n".join(["text,document,summary", *lines]).encode("utf-8", "surrogatepass")
     ),
 )
-ENDINGS = [".txt", ".jsonl", ".json", ".csv", ".parquet", ".md", ".zip", ""]
+ENDINGS = [".txt", ".jsonl", ".jsonl", ".json", ".csv", ".parquet", ".md", ".zip", ""]
 CUTS = st.sampled_from([None, 1, 8, -1, -5])  # of a .gz file, so many bytes
 
 

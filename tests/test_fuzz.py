@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import torch
 from fuzz_targets import TARGETS, in_time
 from hypothesis import HealthCheck, given, settings
 
@@ -52,10 +53,34 @@ def test_other_errors_and_hangs_are_seen() -> None:
         time.sleep(3)
 
 
-def test_findings_stay_fixed() -> None:
-    """What the fuzzer found once, by target."""
-    for name, drawn in FINDINGS:
-        TARGETS[name].check(drawn)
+BATCH = {
+    "method": "pg+r:1", "encoder_decoder": False, "layers": (2, 3, 1, 4), "ids": (2, 3), "source": None,
+    "labels": (2, 3), "mask": None, "dtype": torch.float32, "id_dtype": torch.int64, "wrong_id": 0, "value": 0.0, "strict": False,
+    "strided": False, "path": "auto",
+}  # fmt: skip
+FINDINGS: list[tuple[str, object]] = [
+    ("head", BATCH),
+    ("head", BATCH | {"layers": (0, 3, 1, 4), "ids": (0, 3), "labels": (0, 3)}),  # no row
+    ("head", BATCH | {"layers": (2, 0, 2, 4), "ids": (2, 0), "labels": (2, 0), "method": "copynet+mi:2x5"}),
+    ("head", BATCH | {"dtype": torch.float64}),
+    ("head", BATCH | {"dtype": torch.int64}),
+    ("head", BATCH | {"id_dtype": torch.float32}),
+    ("settings", b"[" * 2000),
+    ("settings", b"lr: 2020-13-45"),
+    ("settings", b"lr: 1e999"),
+    ("settings", b"preset: [1]"),
+    ("settings", b"seed: 99999999999"),
+    ("model config", '{"model_type": "gpt2", "n_embd": "x"}'),
+    ("model config", '{"a":' + "[" * 100_000),
+    ("data", ("data.jsonl", b"[" * 100_000)),
+    ("data", ("data.jsonl.gz", b"\x1f\x8b\x08\x00\xce\xed\xfaj")),
+    ("explain", ("gpt2", "the king " * 30, 5, None)),  # longer than it can read
+    ("explain", ("gpt2", "\ud800", 5, None)),
+    ("checkpoint", {"items": [[{"tuple": [[]]}, 1]]}),
+]
 
 
-FINDINGS: list[tuple[str, object]] = []
+@pytest.mark.parametrize(("name", "drawn"), FINDINGS, ids=range(len(FINDINGS)))
+def test_findings_stay_fixed(name: str, drawn: object) -> None:
+    """What once was another error, or a wrong answer."""
+    TARGETS[name].check(drawn)
