@@ -55,8 +55,8 @@ def test_other_errors_and_hangs_are_seen() -> None:
 
 BATCH = {
     "method": "pg+r:1", "encoder_decoder": False, "layers": (2, 3, 1, 4), "ids": (2, 3), "source": None,
-    "labels": (2, 3), "mask": None, "dtype": torch.float32, "id_dtype": torch.int64, "wrong_id": 0, "value": 0.0, "strict": False,
-    "strided": False, "path": "auto",
+    "labels": (2, 3), "mask": None, "dtype": torch.float32, "id_dtype": torch.int64, "wrong_id": 0, "value": 0.0,
+    "strict": False, "strided": False, "path": "auto",
 }  # fmt: skip
 FINDINGS: list[tuple[str, object]] = [
     ("head", BATCH),
