@@ -156,7 +156,7 @@ def test_names_in_data_never_become_paths(tmp_path) -> None:
 
 
 def test_methods_never_lead_out_of_the_work_folder() -> None:
-    from unbottle.recipes.lab import _name
+    from unbottle.recipes.any_lab import _name
 
     for method in ("softmax+cpr:20,100+mi:2x3", "mos:2+wbwr:7", "Softmax + CPR:20,100 + Mi"):
         assert not set(_name(method)) & set("/\\:.")

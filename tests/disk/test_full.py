@@ -12,8 +12,8 @@ import torch
 from safetensors import SafetensorError
 
 from unbottle.cli.run_folder import write_text
-from unbottle.cli.summary_file import SummaryFile
 from unbottle.eval.completion_file import CompletionFile
+from unbottle.eval.summary_file import SummaryFile
 from unbottle.train import everything, states, train_lm
 
 SENTENCE = r"^the disk of .* is full\. What was written before is complete: make room .* it goes on from there\.$"

@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from unbottle.cli.summary_file import SummaryFile
 from unbottle.disk.lock import locked, waiting
+from unbottle.eval.summary_file import SummaryFile
 
 HOLD = """
 import sys, time

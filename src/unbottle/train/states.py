@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -21,6 +22,7 @@ from unbottle.disk.lock import waiting
 from unbottle.train.callbacks import Report
 from unbottle.train.collate import collate
 from unbottle.train.files import put_file, read_json, whole_disk, write_json
+from unbottle.train.processes import first_does, is_first, processes, rank, wait
 
 SHARD = 256 << 20  # bytes
 LAYERS, MANIFEST, FORMAT = "layers", "states.json", 2
@@ -52,14 +54,14 @@ class StateStore:
 
     @torch.no_grad()
     def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
-        """Write what is missing."""
-        with waiting(self.folder):
+        """Write what is missing. Several processes take turns, file by file, and wait for each other at the end."""
+        with waiting(self.folder) if is_first() else contextlib.nullcontext():
             self._fill(windows, layers, batch, report)
 
     def _fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
-        missing = [shard for shard in range(self.shards) if not self._whole(shard)]
-        self._refuse_full_disk(len(missing))
-        for done, shard in enumerate(missing):
+        missing = first_does(self._missing)
+        mine = missing[rank() :: processes()]
+        for done, shard in enumerate(mine):
             places = range(shard * self.per_shard, min((shard + 1) * self.per_shard, self.shape[0]))
             found = torch.zeros(len(places), *self.shape[1:], dtype=self.dtype)
             for start in range(0, len(places), batch):
@@ -67,11 +69,18 @@ class StateStore:
                 states = layers(rows)
                 found[start : start + len(states), : states.shape[1]] = states.to(self.dtype)
                 work = done + (start + len(states)) / len(places)
-                report(work, len(missing), f"hidden states, part {shard + 1} of {self.shards}")
+                report(work, len(mine), f"hidden states, part {shard + 1} of {self.shards}")
             temporary = self._file(shard).with_suffix(".writing")
             with whole_disk(self.folder):
                 save_file({LAYERS: found}, temporary, {STORE: self.folder.name, CHECKSUM: _checksum(found)})
                 put_file(temporary, self._file(shard))
+        wait()
+
+    def _missing(self) -> list[int]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        missing = [shard for shard in range(self.shards) if not self._whole(shard)]
+        self._refuse_full_disk(len(missing))
+        return missing
 
     def _file(self, shard: int) -> Path:
         return self.folder / f"{shard:05d}.safetensors"
@@ -111,6 +120,12 @@ def open_store(folder: Path, model: Any, windows: Any, dtype: torch.dtype, preci
     depth, size = model.head.config.block[0], model.head.config.hidden_size
     length = max(len(windows[place]["input_ids"]) for place in {0, len(windows) - 1})
     shape = (len(windows), length, depth, size)
+    name = first_does(lambda: _place(folder, model, windows, shape, dtype, precision))
+    return StateStore(folder / name, shape, dtype)
+
+
+def _place(folder: Path, model: Any, windows: Any, shape: tuple[int, ...], dtype: torch.dtype, precision: str) -> str:
+    """Named after everything that the states depend on."""
     about = {
         "format": FORMAT,
         "versions": {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")},
@@ -123,7 +138,7 @@ def open_store(folder: Path, model: Any, windows: Any, dtype: torch.dtype, preci
     name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     (folder / name).mkdir(parents=True, exist_ok=True)
     _refuse_other(folder / name / MANIFEST, about)
-    return StateStore(folder / name, shape, dtype)
+    return name
 
 
 def _refuse_other(manifest: Path, about: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from unbottle.train.checkpoints import newest
 from unbottle.train.files import write_json
 from unbottle.train.numbered import ROWS
+from unbottle.train.processes import is_first
 
 FILE = "bad-batch.json"
 EXPLODED = 10.0  # times the loss of guessing among all words, or times the first loss, if that is larger
@@ -42,6 +43,8 @@ class Watch:
 
     def gradient(self, norm: Any) -> None:
         """Of all batches of this step together."""
+        if norm is None:  # DeepSpeed keeps it to itself
+            return
         value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
         if not math.isfinite(value):
             self.stop(f"the norm of the gradient is {value:g}", self.batches)
@@ -58,7 +61,8 @@ class Watch:
             {"rows": each["rows"], **{name: each["inputs"][name].tolist() for name in ("input_ids", "labels")}}
             for each in batches
         ]
-        write_json(file, {"step": self.step, "problem": problem, "batches": shown})
+        if is_first():
+            write_json(file, {"step": self.step, "problem": problem, "batches": shown})
         rows = [row for each in batches for row in each["rows"]]
         named = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
         kept = newest(self.folder / "checkpoints")
