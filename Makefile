@@ -2,6 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 2
+MINUTES ?= 60
 
 BIN   := .venv/bin
 READY := .venv/.installed
@@ -23,7 +24,7 @@ PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-full test-oldest test-ecosystem format format-check lint types check clean
+.PHONY: help setup demo test test-full test-oldest test-ecosystem format format-check lint types security audit check fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -86,7 +87,16 @@ lint: $(READY) ## run ruff's rules
 types: $(READY) ## run mypy
 	@$(BIN)/mypy
 
-check: format-check lint types test ## everything a change must pass
+security: $(READY) ## look for code that could run what it reads, with bandit
+	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src scripts
+
+audit: $(READY) ## look for packages with known vulnerabilities, with pip-audit; needs its online service
+	@$(BIN)/python scripts/audit.py constraints.txt
+
+check: format-check lint types security audit test ## everything a change must pass
+
+fuzz: $(READY) ## look for inputs that break it, for MINUTES (60)
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 UNBOTTLE_UNCHECKED=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES)
 
 clean: ## delete caches and built packages (environments stay)
 	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -10,19 +10,21 @@ import unbottle
 ROOT = Path(unbottle.__file__).parent
 ABOVE = {
     "spec": set(),
+    "disk": set(),
     "ops": set(),
     "head": {"spec", "ops"},
     "hf": {"spec", "ops", "head"},
     "data": {"spec", "ops", "head", "hf"},
-    "train": {"spec", "ops", "head", "hf"},
-    "eval": {"spec", "ops", "head", "hf"},
-    "bench": {"spec", "ops", "head", "hf"},
+    "train": {"spec", "ops", "head", "hf", "disk"},
+    "eval": {"spec", "ops", "head", "hf", "disk"},
+    "bench": {"spec", "ops", "head", "hf", "disk"},
     "report": {"spec"},
-    "recipes": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report"},
-    "cli": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes"},
+    "recipes": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report"},
+    "cli": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes"},
 }
 THIRD_PARTY = {
     "spec": set(),
+    "disk": {"safetensors"},
     "ops": {"torch", "jaxtyping"},
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},

@@ -193,11 +193,21 @@ def test_no_file_of_completions(text: str, tmp_path: Path) -> None:
 
 def test_any_character_can_be_in_a_text(tmp_path: Path) -> None:
     row = {"prompt": "a\u2028b\x85c\x0b\r\n", "continuation": "\u2029", "reference": "\x1c"}
-    file = CompletionFile(tmp_path / FILE, {"continuations": 1})
-    assert file.resume([[row]]) == []
-    file.add([row])
-    assert file.resume([[row]]) == [row]
+    with CompletionFile(tmp_path / FILE, {"continuations": 1}) as file:
+        assert file.resume([[row]]) == []
+        file.add([row])
+        assert file.resume([[row]]) == [row]
     assert read_completions(tmp_path / FILE) == ({"continuations": 1}, [row])
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    with (
+        CompletionFile(tmp_path / FILE, {"continuations": 1}) as file,
+        CompletionFile(tmp_path / FILE, {"continuations": 1}) as second,
+    ):
+        file.resume([])
+        with pytest.raises(ValueError, match=r"completions\.jsonl: another process writes to this file\. Wait for it"):
+            second.resume([])
 
 
 def test_refusals() -> None:

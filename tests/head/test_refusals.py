@@ -217,6 +217,31 @@ def test_numbers_of_the_wrong_kind(name: str, dtype: torch.dtype, expected: str)
         c.head(states, c.embedding)
 
 
+def test_hidden_states_of_another_kind() -> None:
+    c = case()
+    for dtype, message in ((torch.float32, r"this head is torch\.float64\. Cast one"), (torch.long, "floating point")):
+        states = c.states()
+        object.__setattr__(states, "layers", states.layers.detach().to(dtype))
+        with pytest.raises(ValueError, match=f"layers are {dtype}.*{message}"):
+            c.head(states, c.embedding)
+
+
+def test_nothing_to_predict() -> None:
+    c = case("softmax+c+mi:1x2")
+    states = c.states()
+    for name, value in vars(states).items():
+        object.__setattr__(states, name, value[:, :0])
+    with pytest.raises(ValueError, match=r"layers have shape \(2, 0, 1, 4\): there is no position to predict at"):
+        c.head(states, c.embedding)
+
+
+def test_labels_that_are_no_whole_numbers() -> None:
+    c = case()
+    x = c.head.inputs(c.states(), c.embedding)
+    with pytest.raises(ValueError, match=r"labels are torch\.bool, expected whole numbers"):
+        c.head.loss(x, torch.zeros(2, 5, dtype=torch.bool), 1)
+
+
 def test_a_refused_call_leaves_the_past_alone() -> None:
     c, past = case("softmax+e", True), Past()
     with pytest.raises(ValueError, match="give a source"):

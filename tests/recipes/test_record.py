@@ -1,5 +1,6 @@
 """Results: every row is on disk at once, comes back, and is not mixed with rows of other settings."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -54,6 +55,33 @@ def test_two_processes_add_to_the_same_rows(tmp_path) -> None:
     one.add(row("softmax", 1, 11.0))
     two.finish({})
     assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
+
+
+def test_what_could_not_be_measured_is_left_out(tmp_path) -> None:
+    """No token of a kind: no perplexity."""
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    for seed, value in enumerate((None, 9.0)):
+        record.add(row("softmax", seed, value))
+    record.add(row("softmax+c", 0, None))
+    cells = [line.split("|")[2].strip() for line in record.document().splitlines() if line.startswith("|")]
+    assert cells[2:] == ["9.00", ""]
+
+
+def test_a_full_disk_keeps_the_rows_from_before(tmp_path, monkeypatch) -> None:
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    record.add(row("softmax", 0, 10.0))
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("unbottle.recipes.record.put_file", full)
+    with pytest.raises(OSError, match=r"the disk of .* is full\. What was written before is complete"):
+        record.add(row("softmax+c", 0, 9.0))
+    monkeypatch.undo()
+    again = Record(tmp_path, EXPERIMENT, SETTINGS)
+    assert [each.method for each in again.rows] == ["softmax"]
+    again.add(row("softmax+c", 0, 9.0))
+    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 2
 
 
 def test_results_of_other_settings_are_refused(tmp_path) -> None:

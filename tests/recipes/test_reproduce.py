@@ -6,6 +6,7 @@ import random
 import pytest
 
 from unbottle.cli.program import main
+from unbottle.disk.lock import locked
 from unbottle.recipes.choices import EXPERIMENTS
 from unbottle.recipes.preset import PRESETS
 
@@ -116,6 +117,38 @@ def test_another_text_in_the_same_folder_is_refused(text, folders, tmp_path, cap
     other.write_text("something else " * 5000, encoding="utf-8")
     assert reproduce("table1", other, folders) == 2
     assert "made with another preset or text" in capsys.readouterr().err
+
+
+def test_a_text_is_known_by_its_content(text, folders, tmp_path, capsys) -> None:
+    """Another text under the same name is refused; the same text under the same name elsewhere is not."""
+    assert reproduce("table1", text, folders) == 0
+    moved = tmp_path / text.name
+    moved.write_bytes(text.read_bytes())
+    assert reproduce("table1", moved, folders) == 0
+    moved.write_bytes(text.read_bytes() + b"more")
+    capsys.readouterr()
+    assert reproduce("table1", moved, folders) == 2
+    assert "made with another preset or text" in capsys.readouterr().err
+    elsewhere = (tmp_path / "lab", folders[1])
+    assert reproduce("table1", moved, elsewhere) == 2
+    assert "holds results of another preset or text" in capsys.readouterr().err
+
+
+def test_folders_from_before_contents_were_known_are_accepted(text, folders, capsys) -> None:
+    assert reproduce("table1", text, folders) == 0
+    results = folders[1] / "table1" / "results.json"
+    for path, part in ((folders[0] / "lab.json", None), (results, "settings")):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        del (data if part is None else data[part])["content"]
+        path.write_text(json.dumps(data), encoding="utf-8")
+    assert reproduce("table1", text, folders) == 0
+    assert "content" not in json.loads(results.read_text(encoding="utf-8"))["settings"], "it is not known of those rows"
+
+
+def test_two_processes_do_not_train_the_same_row(text, tmp_path, capsys) -> None:
+    with locked(tmp_path / "lab" / "base" / "small"):
+        assert reproduce("table1", text, (tmp_path / "lab", tmp_path / "results")) == 2
+    assert "works in this folder. Wait for it" in capsys.readouterr().err
 
 
 def test_dry_run_prints_everything_and_does_nothing(tmp_path, monkeypatch, capsys) -> None:

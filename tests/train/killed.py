@@ -17,12 +17,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tiny_training as tiny
 
 import unbottle.train.checkpoints
+import unbottle.train.plain_checkpoints
 from unbottle.train import train_lm
 from unbottle.train.trainer import LanguageTrainer
 
 PLACES = {
     "step": (LanguageTrainer, "training_step"),
-    "write": (torch, "save"),  # in the middle of a checkpoint: weights are there, the rest is not
+    "write": (
+        unbottle.train.plain_checkpoints,
+        "write_state",
+    ),  # in the middle of a checkpoint: weights are there, the rest is not
     "seal": (unbottle.train.checkpoints, "put_folder"),  # all files are there, the name is not
     "rotate": (Path, "unlink"),
     "states": (unbottle.train.states, "put_file"),  # while hidden states are written

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import tiny_training as tiny
@@ -64,7 +66,7 @@ def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     made = states.StateStore(tmp_path, shape, torch.float32)
     made.fill(windows, layers, 3, lambda *told: None)
-    files = sorted(tmp_path.iterdir())
+    files = sorted(tmp_path.glob("*.safetensors"))
     assert len(files) == 3
     assert asked == [3, 1, 3, 1, 3]
     for place in (0, 4, 10):
@@ -73,8 +75,44 @@ def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     files[0].unlink()
     files[1].write_bytes(files[1].read_bytes()[:-1])
     asked.clear()
-    states.StateStore(tmp_path, shape, torch.float32).fill(windows, layers, 3, lambda *told: None)
+    with pytest.warns(UserWarning, match=rf"{files[1].name} is not used \(it can not be read: .*made again"):
+        states.StateStore(tmp_path, shape, torch.float32).fill(windows, layers, 3, lambda *told: None)
     assert asked == [3, 1, 3, 1]
+
+
+def test_an_edited_or_foreign_part_is_not_used(tmp_path) -> None:
+    windows, shape = tiny.windows(130), (11, 12, 3, 16)
+
+    def fill(folder, layers=1.0):
+        made = states.StateStore(folder, shape, torch.float32)
+        made.fill(
+            windows, lambda batch: torch.full((len(batch["input_ids"]), 12, 3, 16), layers), 3, lambda *told: None
+        )
+        return made
+
+    file = tmp_path / "one" / "00000.safetensors"
+    fill(tmp_path / "one")
+    right = file.read_bytes()
+    fill(tmp_path / "one", 2.0)
+    assert file.read_bytes() == right, "what is whole is not made again"
+    file.write_bytes(right[:-1] + b"\7")
+    with pytest.warns(UserWarning, match=r"00000\.safetensors is not used \(it was edited\): .* made again"):
+        assert fill(tmp_path / "one")[10][11, 2, 15] == 1.0
+    assert file.read_bytes() == right
+    fill(tmp_path / "two", 2.0)
+    file.write_bytes((tmp_path / "two" / "00000.safetensors").read_bytes())
+    with pytest.warns(UserWarning, match=r"is not used \(it is of another model, text or version\)"):
+        assert fill(tmp_path / "one")[0][0, 0, 0] == 1.0
+
+
+def test_a_store_under_a_wrong_name_is_refused(tmp_path) -> None:
+    """As if another model or version had written what lies under this name."""
+    here = store(tmp_path, tiny.model(), tiny.windows()).folder
+    other = store(tmp_path, tiny.model(seed=1), tiny.windows()).folder
+    shutil.rmtree(here)
+    other.rename(here)
+    with pytest.raises(ValueError, match=r"these hidden states are of something else \(model differ\).*Delete"):
+        store(tmp_path, tiny.model(), tiny.windows())
 
 
 def test_a_store_that_does_not_fit(tmp_path) -> None:

@@ -23,7 +23,7 @@ KILLS = {  # options, and where it is killed again and again
     "steps": (
         MANY,
         [("step", 9), ("write", 5), ("step", 2)],
-    ),  # 2 batches a step; a checkpoint calls torch.save 3 times
+    ),  # 2 batches a step; a checkpoint calls write_state 3 times
     "checkpoints": (MANY, [("seal", 2), ("rotate", 2), ("model", 1)]),
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,13 @@ from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGenerat
 
 from unbottle.data import StreamedWindows, Windows
 from unbottle.hf import attach
-from unbottle.train import PRESETS, Settings, train_lm
+from unbottle.train import PRESETS, Settings, plain_checkpoints, train_lm
 from unbottle.train.checkpoints import latest, rotate, seal
 from unbottle.train.files import whole_disk
 from unbottle.train.folder import locked
+from unbottle.train.plain_state import write_state
+from unbottle.train.trainer import LanguageTrainer
+from unbottle.train.watch import Watch
 
 
 def weights(model) -> dict[str, torch.Tensor]:
@@ -110,9 +115,7 @@ def test_a_stream_goes_on_after_a_break(train: str, tmp_path, monkeypatch: pytes
     model = tiny.model()
     whole = run("whole", model)
     calls = []
-    original = torch.save
-    monkeypatch.setattr(torch, "save", lambda *args, **options: (calls.append(1), original(*args, **options)))
-    monkeypatch.setattr("unbottle.train.trainer.rotate", lambda *args: 1 / (len(calls) < 12))
+    monkeypatch.setattr("unbottle.train.trainer.rotate", lambda *args: calls.append(1 / (len(calls) < 3)))
     with pytest.raises(ZeroDivisionError):
         run("broken", tiny.model())
     monkeypatch.undo()
@@ -183,16 +186,104 @@ def test_models_and_texts_that_do_not_fit(tmp_path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path) -> None:
-    with locked(tmp_path), pytest.raises(ValueError, match=r"another process \(\d+\) trains in this folder"):
+    with locked(tmp_path), pytest.raises(ValueError, match=r"another process \(\d+\) works in this folder"):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
 
 
-def test_a_loss_that_is_no_number(tmp_path) -> None:
-    model = tiny.model(None)
-    with torch.no_grad():
-        model.transformer.ln_f.weight.fill_(math.nan)
-    with pytest.raises(ValueError, match=r"the loss is nan at step 1\. Lower lr"):
+def breaking(monkeypatch: pytest.MonkeyPatch, at: int, value: float) -> None:
+    """The loss of the batch number `at` becomes `value`, and its gradient with it."""
+    calls, original = [], LanguageTrainer.compute_loss
+
+    def compute_loss(self, *args, **options):
+        calls.append(1)
+        loss = original(self, *args, **options)
+        return loss * (value if len(calls) == at else 1.0)
+
+    monkeypatch.setattr(LanguageTrainer, "compute_loss", compute_loss)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"), [(math.nan, r"the loss is no number \(nan\)"), (1e4, r"the loss exploded \([\d.e+]+\)")]
+)
+def test_a_loss_that_breaks_names_its_step_and_batch(value, problem, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tenth batch, the second of step 5, after the checkpoint of step 4."""
+    breaking(monkeypatch, 10, value)
+    order = []
+    monkeypatch.setattr(Watch, "batch", watched(order, Watch.batch))
+    with pytest.raises(
+        ValueError, match=rf"^{problem} at step 5, on rows .* checkpoint-4 from before is kept\.$"
+    ) as stop:
+        train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path, accumulate=2, shuffle=True))
+    found = json.loads((tmp_path / "bad-batch.json").read_text())
+    assert found["step"] == 5
+    (batch,) = found["batches"]
+    assert batch["rows"] == order[9]
+    assert f"on rows {', '.join(map(str, order[9]))} of the data ({tmp_path / 'bad-batch.json'} holds" in str(
+        stop.value
+    )
+    assert batch["input_ids"] == [tiny.windows()[row]["input_ids"].tolist() for row in batch["rows"]]
+    assert latest(tmp_path / "checkpoints").name == "checkpoint-4"
+
+
+def watched(order: list, original):
+    def batch(self, step, inputs):
+        original(self, step, inputs)
+        order.append(self.batches[-1]["rows"])
+
+    return batch
+
+
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_a_gradient_that_is_no_number(clip: float, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss is fine: what breaks on the way back stops before the optimizer takes its step."""
+    calls, original, model = [], LanguageTrainer.compute_loss, tiny.model()
+
+    def compute_loss(self, *args, **options):
+        calls.append(1)
+        loss = original(self, *args, **options)
+        if len(calls) == 3:
+            loss.register_hook(lambda gradient: gradient * math.inf)
+        return loss
+
+    monkeypatch.setattr(LanguageTrainer, "compute_loss", compute_loss)
+    with pytest.raises(
+        ValueError, match=r"^the norm of the gradient is (nan|inf) at step 3, on rows .*checkpoint-2 from"
+    ):
+        train_lm(model, tiny.windows(), None, tiny.settings(tmp_path, clip=clip))
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def test_weights_that_are_no_numbers_never_get_into_a_checkpoint(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls, step = tiny.model(), [], torch.optim.AdamW.step
+
+    def broken_step(self, *args, **options):
+        step(self, *args, **options)
+        calls.append(1)
+        if len(calls) == 4:
+            with torch.no_grad():
+                model.head.L["V"].weight[0, 0] = math.inf
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", broken_step)
+    with pytest.raises(
+        ValueError, match=r"^the weights of head\.L\.V\.weight are no numbers any more at step 4, .*-2 from"
+    ):
         train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-2"]
+
+
+def test_a_stream_names_its_rows_after_a_break_too(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = [{"text": "the king and the queen met the man and the woman, " * 9}]
+
+    def run():
+        return train_lm(tiny.model(), StreamedWindows(text, Letters(), tiny.LENGTH), None, tiny.settings(tmp_path))
+
+    monkeypatch.setattr("unbottle.train.trainer.rotate", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run()
+    monkeypatch.undo()
+    breaking(monkeypatch, 1, math.nan)
+    with pytest.raises(ValueError, match="at step 3, on rows 8, 9, 10, 11 of the data"):
+        run()
 
 
 # -- checkpoints
@@ -223,16 +314,16 @@ def test_other_errors_stay_what_they_are(tmp_path) -> None:
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch.save, which a checkpoint calls three times, fails at its fifth call."""
-    calls, original = [], torch.save
+    """write_state, which a checkpoint calls three times, fails at its fifth call."""
+    calls = []
 
-    def save(*args, **options):
+    def write(*args):
         calls.append(1)
         if len(calls) >= 5:
             raise FULL[0]
-        original(*args, **options)
+        write_state(*args)
 
-    monkeypatch.setattr(torch, "save", save)
+    monkeypatch.setattr(plain_checkpoints, "write_state", write)
     with pytest.raises(OSError, match=FULL_SENTENCE):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-2"]
@@ -252,12 +343,19 @@ def damaged(file: Path, damage: str) -> None:
         file.write_bytes(content[:-10] if damage == "cut" else content[:-10] + bytes(10))
 
 
-def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path) -> None:
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_offered(tmp_path) -> None:
     other, model = tiny.model(), tiny.model()
     train_lm(other, tiny.windows(), None, tiny.settings(tmp_path))
-    damaged(tmp_path / "checkpoints" / "checkpoint-8" / "optimizer.pt", "cut")
-    with pytest.warns(UserWarning, match=r"checkpoint-8 is not complete \(.*\); going on from the one before it"):
-        result = train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
+    last = tmp_path / "checkpoints" / "checkpoint-8"
+    damaged(last / "optimizer.safetensors", "cut")
+    with pytest.raises(
+        ValueError,
+        match=r"^damaged: .*checkpoint-8 \(optimizer.safetensors has \d+ bytes, not \d+\)\. Delete it to go on from "
+        r"checkpoint-6, which is whole, and run the same command again\.$",
+    ):
+        train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
+    shutil.rmtree(last)
+    result = train_lm(model, tiny.windows(), None, tiny.settings(tmp_path))
     assert result.steps == 8
     assert same(weights(model), weights(other))
 
@@ -280,10 +378,12 @@ def test_what_makes_a_checkpoint_whole(name: str, damage: str, problem: str, tmp
     (tmp_path / "checkpoint-extra").mkdir()
     assert latest(tmp_path) == tmp_path / "checkpoint-10"
     damaged(tmp_path / "checkpoint-10" / name, damage)
-    with pytest.warns(UserWarning, match=rf"checkpoint-10 is not complete \({problem}\)"):
-        assert latest(tmp_path) == tmp_path / "checkpoint-9"
+    with pytest.raises(ValueError, match=rf"checkpoint-10 \({problem}\)\. Delete it to go on from checkpoint-9, which"):
+        latest(tmp_path)
     rotate(tmp_path, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-extra", "writing"]
+    with pytest.raises(ValueError, match=r"Delete it to start from the beginning, and run the same command again\."):
+        latest(tmp_path)
 
 
 def test_the_head_must_be_reached(tmp_path) -> None:

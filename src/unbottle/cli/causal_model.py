@@ -25,13 +25,14 @@ def _model(path: str, *, encoder_decoder: bool) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     from unbottle.hf.config_face import ConfigFace
+    from unbottle.hf.safe import NO_CODE, SAFE
     from unbottle.hf.saving import load
 
     logging.disable_progress_bar()  # commands have a bar of their own
     if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
     try:
-        config = AutoConfig.from_pretrained(path)
+        config = AutoConfig.from_pretrained(path, **NO_CODE)
     except OSError as error:
         raise ValueError(
             f"model {path!r} is no folder here and did not come from the Hub. Give a folder that save_pretrained wrote."
@@ -41,7 +42,7 @@ def _model(path: str, *, encoder_decoder: bool) -> tuple[Any, Any]:
     if encoder_decoder and not config.is_encoder_decoder:
         raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
     auto: Any = AutoModelForSeq2SeqLM if encoder_decoder else AutoModelForCausalLM
-    model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path)
+    model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
     tokenizer = tokenizer_of(path)
     words = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > words:
@@ -56,9 +57,11 @@ def tokenizer_of(path: str) -> Any:
     """The tokenizer saved in a folder. Without its files, transformers may raise, or make one that knows no word."""
     from transformers import AutoTokenizer
 
+    from unbottle.hf.safe import NO_CODE
+
     failure: Exception | None = None
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(path, **NO_CODE)
         if tokenizer("a word")["input_ids"]:
             return tokenizer
     except (OSError, ValueError) as error:

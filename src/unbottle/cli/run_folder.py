@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unbottle.disk.full import whole_disk
+
 
 def config_of(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """All that a run was told, and by which versions it was carried out."""
@@ -28,7 +30,7 @@ def prepare(folder: Path | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / ".writable"
     probe.touch()
-    probe.unlink()
+    probe.unlink(missing_ok=True)  # another process may probe at the same time
 
 
 def write_run(folder: Path | None, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
@@ -45,7 +47,8 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
+        with whole_disk(path.parent):
+            unfinished.write_text(text, encoding="utf-8")
+            os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

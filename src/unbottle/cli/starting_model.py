@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +41,16 @@ def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bo
     """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+    from unbottle.hf.safe import NO_CODE
+
     if tokenizer_path is None:
         raise ValueError("--config needs --tokenizer: a folder or a hub model that has one.")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_path)
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, **NO_CODE)
     where = "--config" if config.lstrip().startswith("{") else config
     try:
         text = config if where == "--config" else Path(config).read_text(encoding="utf-8")
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not valid JSON ({error}).") from error
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
         kind = "t5" if encoder_decoder else "gpt2"
@@ -56,11 +60,23 @@ def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bo
         padding = tokenizer.pad_token_id
         ends |= {"pad_token_id": padding, "decoder_start_token_id": padding}  # as T5; BART's config names its own
     values = {"vocab_size": len(tokenizer), **ends, **values}
-    if values["vocab_size"] < len(tokenizer):
+    if not isinstance(values["vocab_size"], int) or values["vocab_size"] < len(tokenizer):
         raise ValueError(f"{where}: vocab_size {values['vocab_size']}, and the tokenizer has {len(tokenizer)} tokens.")
-    made = AutoConfig.for_model(**values)
+    with one_sentence(where):
+        made = AutoConfig.for_model(**values)
     if made.is_encoder_decoder != encoder_decoder:
         wanted, found = ("an encoder-decoder", "none") if encoder_decoder else ("a causal model", "an encoder-decoder")
         raise ValueError(f"{where}: {wanted} is needed, and {values['model_type']} is {found}.")
     auto: Any = AutoModelForSeq2SeqLM if encoder_decoder else AutoModelForCausalLM
-    return auto.from_config(made), tokenizer
+    with one_sentence(where):
+        return auto.from_config(made, **NO_CODE), tokenizer
+
+
+@contextmanager
+def one_sentence(where: str) -> Iterator[None]:
+    """Whatever transformers says about numbers and names that make no model."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(f"{where}: no model can be made of it ({type(error).__name__}: {reason}).") from error

@@ -23,7 +23,7 @@ def settings_of(
     """A preset, what was told beside it, and KEY=VALUE last."""
     changes = {**told, **pairs_of(pairs)}
     preset = changes.pop("preset", DEFAULT)
-    if preset not in presets:
+    if not isinstance(preset, str) or preset not in presets:
         raise ValueError(f"preset {preset!r}: unknown. Known: {', '.join(presets)}.")
     return changed(presets[preset], {"output": folder} | changes)
 
@@ -76,7 +76,7 @@ def from_file(path: Path) -> dict[str, Any]:
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # dates, nested too deep
         raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path}: expected lines of name: value, as in 'lr: 1e-5'.")

@@ -44,7 +44,7 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: not JSON ({error}). Each line is one JSON object.") from error
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number}: {line[:40]!r} is no JSON object with columns.")
@@ -66,10 +66,10 @@ def _csv(path: Path) -> list[dict[str, Any]]:
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
-    from pyarrow import ArrowInvalid, parquet
+    from pyarrow import ArrowException, parquet
 
     try:
         found: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    except ArrowInvalid as error:
+    except ArrowException as error:
         raise ValueError(f"{path}: not a parquet file ({error}).") from error
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def table(path: Path, *, streaming: bool = False) -> Any:
     builder = TABLES[kind(path)]
     try:
         rows = _known(load_dataset(builder, data_files=str(path), split="train", streaming=streaming))
-    except (DatasetGenerationError, ValueError) as error:
+    except (DatasetGenerationError, ValueError, EOFError, zlib.error) as error:  # the last two: of .gz that was cut
         reason = " ".join(str(error.__cause__ or error).rstrip(".").split())
         raise ValueError(f"{path}: can not be read as {kind(path).lstrip('.')} ({reason}).") from error
     return rows

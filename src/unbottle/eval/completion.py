@@ -80,24 +80,41 @@ def completion(
     work = [excerpt.to_dict() for excerpt in made]
     batches = [work[start : start + chosen.batch] for start in range(0, len(work), chosen.batch)]
     settings = {**chosen.to_dict(), NUMBER: len(work), "model": _identity(model)}
-    file = None if output is None else CompletionFile(Path(output) / FILE, settings)
+    if output is None:
+        rows = _continued(model, tokenizer, batches, chosen, None, report)
+    else:
+        with CompletionFile(Path(output) / FILE, settings) as file:
+            rows = _continued(model, tokenizer, batches, chosen, file, report)
+    return rescore(settings, rows, tagger=tagger)
+
+
+def _continued(
+    model: Any,
+    tokenizer: Any,
+    batches: Sequence[list[dict[str, Any]]],
+    protocol: Protocol,
+    file: CompletionFile | None,
+    report: Report | None,
+) -> list[dict[str, Any]]:
+    """All batches, each row with its continuation: from the file if it is there, and to the file if not."""
     rows = [] if file is None else file.resume(batches)
-    done = 0
+    done, total = 0, sum(map(len, batches))
     for number, batch in enumerate(batches):
         if done < len(rows):  # from before
             if [_asked(row) for row in rows[done : done + len(batch)]] != batch:
-                raise ValueError(f"{output}/{FILE} continues other texts. Take another folder, or delete the file.")
+                assert file is not None
+                raise ValueError(f"{file.path} continues other texts. Take another folder, or delete the file.")
         else:
-            prompts, seed = [row["prompt"] for row in batch], chosen.seed * BATCH_SEEDS + number
-            found = continuations(model, tokenizer, prompts, words=chosen.words, top_k=chosen.top_k, seed=seed)
+            prompts, seed = [row["prompt"] for row in batch], protocol.seed * BATCH_SEEDS + number
+            found = continuations(model, tokenizer, prompts, words=protocol.words, top_k=protocol.top_k, seed=seed)
             new = [{**row, "continuation": text} for row, text in zip(batch, found, strict=True)]
             rows += new
             if file is not None:
                 file.add(new)
         done += len(batch)
         if report is not None:
-            report(done, len(work), f"{done} of {len(work)} continuations")
-    return rescore(settings, rows, tagger=tagger)
+            report(done, total, f"{done} of {total} continuations")
+    return rows
 
 
 def rescore(settings: dict[str, Any], rows: Sequence[dict[str, Any]], *, tagger: Tagger) -> Completion:

@@ -6,20 +6,40 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
+
+from unbottle.disk.full import whole_disk
+from unbottle.disk.lock import own
 
 NUMBER = "continuations"  # in the settings: how many lines follow
 
 
 class CompletionFile:
-    """A file that grows batch by batch. A run that was killed goes on with the first batch that is not whole."""
+    """A file that grows batch by batch. A run that was killed goes on with the first batch that is not whole.
+
+    A second process that would write to it is refused.
+    """
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
         self.path, self.settings = path, settings
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._ours: IO[bytes] | None = None
+
+    def __enter__(self) -> CompletionFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ours is not None:
+            self._ours.close()
 
     def resume(self, batches: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Rows of whole batches that are there already; whatever follows them is cut off."""
+        if self._ours is None:
+            self._ours = self.path.open("ab")
+            own(self._ours, self.path)
         if not self.path.exists() or not self.path.stat().st_size:
             self._write([self.settings], "w")
             return []
@@ -48,7 +68,7 @@ class CompletionFile:
         self._write(rows, "a")
 
     def _write(self, rows: Sequence[dict[str, Any]], mode: str) -> None:
-        with self.path.open(mode, encoding="utf-8", newline="\n") as file:
+        with whole_disk(self.path.parent), self.path.open(mode, encoding="utf-8", newline="\n") as file:
             file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
             file.flush()
             os.fsync(file.fileno())

@@ -24,7 +24,7 @@ def harness(
         raise ValueError(f"task {unknown[0]!r}: the harness does not know it. lm_eval ls tasks lists all it knows.")
     found: Any = lm_eval.simple_evaluate(
         model="hf",
-        model_args={"pretrained": path},
+        model_args={"pretrained": path, "trust_remote_code": False},
         tasks=[*tasks],
         batch_size=batch,
         device=best_device(),

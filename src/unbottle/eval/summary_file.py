@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
+
+from unbottle.disk.full import whole_disk
+from unbottle.disk.lock import own
 
 
 class SummaryFile:
@@ -35,26 +39,28 @@ class SummaryFile:
             return 0
         beside = self.path.with_name(f"{self.path.name}.config.json")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.exists() and self.path.stat().st_size:
+        self._file = self.path.open("a", encoding="utf-8", newline="\n")
+        own(self._file, self.path)
+        if self.path.stat().st_size:
             self._refuse_other(beside)
         unfinished = beside.with_name(f".{beside.name}.unfinished")
-        unfinished.write_text(json.dumps(self.settings, indent=1) + "\n", encoding="utf-8")
-        os.replace(unfinished, beside)
-        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        with whole_disk(beside.parent):
+            unfinished.write_text(json.dumps(self.settings, indent=1) + "\n", encoding="utf-8")
+            os.replace(unfinished, beside)
+        lines = self.path.read_bytes().splitlines(keepends=True)
         whole = len(lines) - (
             bool(lines) and not lines[-1].endswith(b"\n")
         )  # the last one: killed while it was written
         kept = total if whole >= total else whole - whole % batch
-        with self.path.open("ab") as file:
-            file.truncate(sum(len(line) for line in lines[:kept]))
-        self._file = self.path.open("a", encoding="utf-8", newline="\n")
+        self._file.truncate(sum(len(line) for line in lines[:kept]))
         return kept
 
     def add(self, row: dict[str, Any]) -> None:
-        self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        self._file.flush()
-        if self.path is not None:
-            os.fsync(self._file.fileno())
+        with contextlib.nullcontext() if self.path is None else whole_disk(self.path.parent):
+            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            self._file.flush()
+            if self.path is not None:
+                os.fsync(self._file.fileno())
 
     def _refuse_other(self, beside: Path) -> None:
         try:

@@ -30,6 +30,8 @@ def check_states(config: HeadConfig, states: States, past: Past | None, vocabula
             f"{config.hidden_size}) for {config.method}."
         )
     batch, positions = states.layers.shape[:2]
+    if not positions:
+        raise ValueError(f"layers have shape {tuple(states.layers.shape)}: there is no position to predict at.")
     for name in ("ids", "mask", "readable", "documents"):
         _check_shape(name, getattr(states, name), (batch, positions), flags=name in ("mask", "readable"))
     if past is not None and past.batch_size not in (None, batch):
@@ -51,6 +53,16 @@ def check_source(config: HeadConfig, source: Source | None, batch: int, vocabula
     for name in ("ids", "mask"):
         _check_shape(f"source {name}", getattr(source, name), tuple(source.states.shape[:2]), flags=name == "mask")
     _check_ids("source ids", source.ids, source.mask, vocabulary)
+
+
+def check_dtype(name: str, values: Tensor, own: Tensor | None) -> None:
+    """Hidden states are what the head's own parameters are; autocast takes care of that by itself."""
+    if not values.is_floating_point():
+        raise ValueError(f"{name} are {values.dtype}, expected floating point.")
+    if own is None or not own.is_floating_point() or own.dtype == values.dtype:
+        return
+    if not torch.is_autocast_enabled(values.device.type):
+        raise ValueError(f"{name} are {values.dtype} and this head is {own.dtype}. Cast one: head.to({values.dtype}).")
 
 
 def check_numbers(name: str, values: Tensor) -> None:

@@ -93,6 +93,8 @@ def check_labels(labels: Tensor, shape: torch.Size, vocabulary: int) -> None:
     """One label for each position: a word, or -100."""
     if labels.shape != shape:
         raise ValueError(f"labels have shape {tuple(labels.shape)}, the positions {tuple(shape)}.")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ValueError(f"labels are {labels.dtype}, expected whole numbers.")
     if torch.compiler.is_compiling() or labels.is_meta:
         return
     wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= vocabulary))]

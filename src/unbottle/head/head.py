@@ -198,8 +198,12 @@ class Head(nn.Module):
         check.check_embedding(self.config, embedding)
         vocabulary = embedding.weight.shape[0]
         check.check_states(self.config, states, past, vocabulary, self._remembered())
+        own = next(self.parameters(), None)
+        check.check_dtype("layers", states.layers, own)
         if self.reads_source:
             check.check_source(self.config, source, len(states.ids), vocabulary)
+            assert source is not None  # or it was refused
+            check.check_dtype("source states", source.states, own)
         if self.config.method.wbwr and second_pass is None:
             raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
         if self.strict:
@@ -261,7 +265,7 @@ class Head(nn.Module):
         """
         if x.projected:
             return x
-        projected = {}
+        projected: dict[str, Tensor] = {}
         for name, L in self.L.items():
             if name not in (*self.context_keys, *self.source_keys):
                 projected[name] = projected["V"] + L(x.q) if name in self.differences else L(x.q)

@@ -13,6 +13,7 @@ from unbottle.head import Distribution, Head
 from unbottle.head.inputs import Inputs
 from unbottle.head.provenance import shares, token_masses, token_scores
 from unbottle.hf.explanation import Explanation, NextWord, Occurrence
+from unbottle.hf.limits import source_limit, target_limit
 from unbottle.hf.mixin import HeadMixin
 from unbottle.hf.with_head import with_head
 from unbottle.ops import Logits, Words
@@ -107,26 +108,45 @@ def _inputs(model: HeadMixin, tokenizer: Any, text: str, source: str | None) -> 
     if not model.config.is_encoder_decoder:
         if source is not None:
             raise ValueError(f"source={source!r}: {name} has no encoder. Put everything into text.")
-        ids = tokenizer(text)["input_ids"]
+        ids = _ids(tokenizer, text)
         if not ids:
             raise ValueError(f"text {text!r} has no token, and {name} needs one to go on from. Give a longer text.")
-        return {"input_ids": _row(model, ids)}
-    ids = [] if source is None else tokenizer(source)["input_ids"]
+        return {"input_ids": _row(model, ids, "text", target_limit(model.config.get_text_config()))}
+    ids = [] if source is None else _ids(tokenizer, source)
     if not ids:
         raise ValueError(f"source={source!r} has no token, and {name} reads an encoder input. Give source='...'.")
-    return {"input_ids": _row(model, ids), "decoder_input_ids": _prefix(model, tokenizer, text)}
+    row = _row(model, ids, "source", source_limit(model.config))
+    return {"input_ids": row, "decoder_input_ids": _prefix(model, tokenizer, text)}
 
 
 def _prefix(model: HeadMixin, tokenizer: Any, text: str) -> Tensor:
     """What the decoder reads before the next word: the text as labels, shifted by the model, without its end."""
-    ids, end = list(tokenizer(text_target=text)["input_ids"]), tokenizer.eos_token_id
+    ids, end = _ids(tokenizer, text_target=text), tokenizer.eos_token_id
     if end not in ids:
         ids.append(0 if end is None else end)  # the model's own shift drops the last one
-    shifted: Tensor = model.prepare_decoder_input_ids_from_labels(labels=_row(model, ids))
+    shifted: Tensor = model.prepare_decoder_input_ids_from_labels(
+        labels=_row(model, ids, "text", target_limit(model.config))
+    )
     return shifted[:, :-1] if shifted.shape[1] > 1 and shifted[0, -1] == end else shifted
 
 
-def _row(model: HeadMixin, ids: list[int]) -> Tensor:
+def _ids(tokenizer: Any, *text: str, **target: str) -> list[int]:
+    (given,) = (*text, *target.values())
+    if not isinstance(given, str):
+        raise ValueError(f"text {given!r}: expected a text, not {type(given).__name__}.")
+    try:
+        return list(tokenizer(*text, **target)["input_ids"])
+    except (TypeError, UnicodeEncodeError) as error:  # half of a character is none
+        raise ValueError(f"text {given!r}: the tokenizer can not read it; it is not valid Unicode.") from error
+
+
+def _row(model: HeadMixin, ids: list[int], what: str, limit: int | None) -> Tensor:
+    """A batch of one; refuses what the model can not read."""
+    name, words = model.base_class.__name__, model.get_input_embeddings().weight.shape[0]
+    if limit is not None and len(ids) > limit:
+        raise ValueError(f"{what} has {len(ids)} tokens, and {name} reads at most {limit}. Give a shorter one.")
+    if ids and max(ids) >= words:
+        raise ValueError(f"{what} has the token {max(ids)}, and {name} knows {words}: this is another tokenizer.")
     return torch.tensor([ids], dtype=torch.long, device=model.device)
 
 

@@ -1,4 +1,4 @@
-"""How much an encoder-decoder model can read and write, from its config. T5 and its kin have no limit."""
+"""How much a model can read and write, from its config. T5 and its kin have no limit."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from transformers.utils import CONFIG_NAME
 from unbottle.hf.adapter import CONFIG as HEAD_ONLY
 from unbottle.hf.attach import AUTO_CLASSES, unbottled
 from unbottle.hf.config_face import BASE_TYPE, HEAD, MODEL_TYPE, PREFIX, ConfigFace, face
+from unbottle.hf.safe import NO_CODE
 from unbottle.hf.stored_head import stored_head
 
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
@@ -48,7 +49,8 @@ def load(path: str | Path, **kwargs: Any) -> Any:
             f"{path} holds a head without its model. Load the base model that {HEAD_ONLY} names with transformers, "
             f"then unbottle.load_head(model, {str(path)!r})."
         )
-    config = AutoConfig.from_pretrained(path, **{name: kwargs[name] for name in HUB_OPTIONS if name in kwargs})
+    options = {name: kwargs[name] for name in HUB_OPTIONS if name in kwargs}
+    config = AutoConfig.from_pretrained(path, **NO_CODE, **options)
     if not isinstance(config, ConfigFace):
         raise ValueError(
             f"{path} holds a plain {config.model_type} model, without a head. Load it with transformers, then "

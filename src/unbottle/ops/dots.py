@@ -63,7 +63,7 @@ class OwnDots(torch.autograd.Function):
         ctx.save_for_backward(f, weight, ids)
         ctx.into = into
         flat = f.flatten(0, 1)
-        return sampled(flat, weight, ids.expand(-1, f.shape[1], -1).flatten(0, 1)).view(*f.shape[:2], -1)
+        return sampled(flat, weight, ids.expand(-1, f.shape[1], -1).flatten(0, 1)).view(*f.shape[:2], ids.shape[-1])
 
     @staticmethod
     @once_differentiable

@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,11 +15,16 @@ import torch
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
+from unbottle.disk.full import whole_disk
 from unbottle.hf import attach
+from unbottle.hf.safe import NO_CODE, SAFE
 from unbottle.recipes.any_preset import Backbone
+from unbottle.recipes.corpus import content_of
 from unbottle.recipes.locked import locked
 from unbottle.spec import Method
+from unbottle.train.files import read_json, write_json
 
+CONTENT = "content"  # of the text
 Report = Callable[[float, float, str], None]
 
 
@@ -44,7 +50,13 @@ class AnyLab(ABC):
         logging.disable_progress_bar()  # there is a bar already
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / ".lab.lock"):
-            self._same_as_before({"preset": preset.to_dict(), "data": Path(data).name})
+            self._same_as_before(self.settings)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What everything in the folder depends on: the preset, and the text by its name and its content."""
+        content = content_of(self.data)
+        return {"preset": self.preset.to_dict(), "data": Path(self.data).name} | ({CONTENT: content} if content else {})
 
     @classmethod
     def suffix(cls, data: str) -> str:
@@ -71,15 +83,15 @@ class AnyLab(ABC):
         """The backbone's own, or one that is trained on the data."""
         pretrained = self.preset.backbones[size].pretrained
         if pretrained is not None:
-            return AutoTokenizer.from_pretrained(pretrained)
+            return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
         folder = self.folder / "tokenizer"
-        with locked(self.folder / ".tokenizer.lock"):
+        with locked(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
             if not folder.exists():
                 assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
                 self.report(0, 1, "training a tokenizer")
                 self.make_tokenizer(self.preset.vocabulary).save_pretrained(folder.with_suffix(".part"))
                 os.replace(folder.with_suffix(".part"), folder)
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, **NO_CODE)
 
     def base(self, size: str) -> Path | str:
         """A plain model: the name of a pretrained one, or the folder of one that is trained here, if need be."""
@@ -98,7 +110,7 @@ class AnyLab(ABC):
         """The folder of a model: the backbone with this head, trained on these data, if need be."""
 
         def with_head() -> Any:
-            model = self.models.from_pretrained(self.base(size))
+            model = self.models.from_pretrained(self.base(size), **SAFE)
             torch.manual_seed(seed)
             return attach(model, method)
 
@@ -107,7 +119,7 @@ class AnyLab(ABC):
 
     @classmethod
     def load(cls, path: Path | str) -> Any:
-        return cls.models.from_pretrained(path).eval()
+        return cls.models.from_pretrained(path, **SAFE).eval()
 
     def _trained(self, run: Path, model: Callable[[], Any], data: Callable[[], Any], settings: Any, size: str) -> Path:
         def report(done: float, total: float, text: str) -> None:
@@ -123,13 +135,21 @@ class AnyLab(ABC):
         return run / "model"
 
     def _same_as_before(self, settings: dict[str, Any]) -> None:
-        path, settings = self.folder / "lab.json", json.loads(json.dumps(settings))
+        path = self.folder / "lab.json"
         if not path.exists():
-            path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-        elif json.loads(path.read_text(encoding="utf-8")) != settings:
+            write_json(path, settings)
+        elif not same_settings(read_json(path), settings):
             raise ValueError(
                 f"{self.folder}: made with another preset or text (see lab.json). Choose another --work folder."
             )
+
+
+def same_settings(stored: Any, settings: dict[str, Any]) -> bool:
+    """Whether they are equal. Files from before contents were known know a text by its name only."""
+    now = json.loads(json.dumps(settings))
+    if isinstance(stored, dict) and CONTENT not in stored:
+        now.pop(CONTENT, None)
+    return bool(stored == now)
 
 
 def _name(method: str) -> str:

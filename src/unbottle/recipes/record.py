@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from unbottle.bench.machine import machine
+from unbottle.disk.full import whole_disk
+from unbottle.recipes.any_lab import same_settings
 from unbottle.recipes.experiment import Column, Experiment, Row
 from unbottle.recipes.locked import locked
 from unbottle.report import Estimate, Table
 from unbottle.spec import Method
+from unbottle.train.files import put_file, read_json
 
 
 class Record:
@@ -107,9 +109,8 @@ class Record:
 
     def _cell(self, rows: Sequence[Row], column: Column) -> str:
         together = self.together.get(rows[0].method, {})
-        values = [row.found[column.key] for row in rows if column.key in row.found] or [
-            *([together[column.key]] if column.key in together else [])
-        ]
+        found = [row.found.get(column.key) for row in rows] + [together.get(column.key)]
+        values = [value for value in found if value is not None]  # None: no token was of that kind
         if not values:
             return ""
         if isinstance(values[0], str):
@@ -122,11 +123,12 @@ class Record:
     def _read(self) -> None:
         if not (self.folder / "results.json").exists():
             return
-        data = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))
-        if data["settings"] != self.settings:
+        data = read_json(self.folder / "results.json")
+        if not same_settings(data["settings"], self.settings):
             raise ValueError(
                 f"{self.folder}: holds results of another preset or text. Choose another --output, or remove it."
             )
+        self.settings = data["settings"]
         self.rows = [Row(**row) for row in data["rows"]]
         self.together = data["together"]
 
@@ -134,5 +136,6 @@ class Record:
 def _write(path: Path, text: str) -> None:
     """All of it or nothing."""
     part = path.with_suffix(path.suffix + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    with whole_disk(path.parent):
+        part.write_text(text, encoding="utf-8")
+        put_file(part, path)

@@ -21,8 +21,7 @@ def reproduce(
     sizes: Sequence[str] | None = None,
 ) -> Record:
     """The record of all rows; `methods` and `sizes`, of the backbone, choose some of them."""
-    settings = {"preset": lab.preset.to_dict(), "data": Path(lab.data).name}
-    record = Record(output / f"{experiment.name}{lab.suffix(lab.data)}", experiment, settings)
+    record = Record(output / f"{experiment.name}{lab.suffix(lab.data)}", experiment, lab.settings)
     sizes = experiment.sizes(lab.preset) if sizes is None else sizes
     chosen = [method for method in experiment.methods if methods is None or method in methods]
     todo = [(seed, size, method) for seed in seeds for size in sizes for method in chosen]

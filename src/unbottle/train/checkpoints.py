@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
 import zlib
 from pathlib import Path
 
@@ -26,12 +25,24 @@ def seal(temporary: Path, folder: Path) -> Path:
 
 
 def latest(folder: Path) -> Path | None:
-    """The last checkpoint that is whole. One that is not is named in a warning, and passed over."""
+    """The last checkpoint. One that was cut or edited is refused by its name, and the one before it is offered."""
+    damaged: list[str] = []
     for path in reversed(_sorted(folder)):
         if not (problem := _problem(path)):
-            return path
-        warnings.warn(f"{path} is not complete ({problem}); going on from the one before it.", stacklevel=2)
-    return None
+            break
+        damaged.append(f"{path} ({problem})")
+    else:
+        path = None
+    if damaged:
+        those = "it" if len(damaged) == 1 else "them"
+        before = "to start from the beginning" if path is None else f"to go on from {path.name}, which is whole"
+        raise ValueError(f"damaged: {', '.join(damaged)}. Delete {those} {before}, and run the same command again.")
+    return path
+
+
+def newest(folder: Path) -> Path | None:
+    """The last checkpoint, whole or not."""
+    return next(reversed(_sorted(folder)), None)
 
 
 def rotate(folder: Path, keep: int) -> None:

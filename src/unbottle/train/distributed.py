@@ -9,16 +9,15 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import IterableDataset, SequentialSampler
-from transformers import Trainer, set_seed
+from transformers import set_seed
 
+from unbottle.train.plain_checkpoints import OPTIMIZER, SCHEDULE, PlainCheckpoints
+from unbottle.train.plain_state import read_state, write_state
 from unbottle.train.processes import processes, rank
 from unbottle.train.settings import RunSettings
 from unbottle.train.shared_batches import SharedBatches, SharedRows
 from unbottle.train.whole import split_state, whole_state
-
-OPTIMIZER, SCHEDULER = "optimizer.pt", "scheduler.pt"
 
 
 def refuse_engine(fsdp_version: int | None, zero_stage: int | None) -> None:
@@ -48,7 +47,7 @@ def embeddings_in_root(model: Any) -> Iterator[None]:
             object.__delattr__(model, name)
 
 
-class DistributedTrainer(Trainer):
+class DistributedTrainer(PlainCheckpoints):
     """Processes share each batch, and write the same files as one: weights and AdamW's state by name, in whole.
 
     So a run can go on with another number of processes, or with another engine: DDP, FSDP2, or none.
@@ -128,23 +127,21 @@ class DistributedTrainer(Trainer):
             return
         state = whole_state(self.optimizer)
         if self.args.should_save:
-            torch.save(state, Path(output_dir) / OPTIMIZER)
-            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER)  # type: ignore[union-attr]
+            write_state(Path(output_dir), OPTIMIZER, state)
+            write_state(Path(output_dir), SCHEDULE, self.lr_scheduler.state_dict())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if not self.is_fsdp_enabled or checkpoint is None:
             super()._load_optimizer_and_scheduler(checkpoint)
             return
-        state = torch.load(Path(checkpoint) / OPTIMIZER, map_location="cpu", weights_only=True)
+        state = read_state(Path(checkpoint), OPTIMIZER)
         optimizer: Any = self.optimizer
         optimizer.load_state_dict(split_state(optimizer, state))
-        scheduler = torch.load(Path(checkpoint) / SCHEDULER, weights_only=True)
-        self.lr_scheduler.load_state_dict(scheduler)  # type: ignore[union-attr]
+        self.lr_scheduler.load_state_dict(read_state(Path(checkpoint), SCHEDULE))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         """Where another number of processes wrote the checkpoint, dropout goes on with numbers of its own."""
-        name = "rng_state.pth" if processes() == 1 else f"rng_state_{rank()}.pth"
-        if checkpoint is None or (Path(checkpoint) / name).is_file():
+        if checkpoint is None or (Path(checkpoint) / f"{self._random_name}.json").is_file():
             super()._load_rng_state(checkpoint)
             return
         warnings.warn(

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from unbottle.disk.lock import locked
 from unbottle.train.files import read_json, write_json
 from unbottle.train.settings import FREE
 
+__all__ = ["RECORD", "claim", "locked"]
+
 RECORD = "run.json"
-LOCK = ".lock"
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Refuses a second process; the lock of one that was killed is gone with it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "a+", encoding="utf-8") as file:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise ValueError(
-                f"{folder}: another process ({file.read().strip() or 'number unknown'}) trains in this folder. Wait "
-                "for it, or give another output folder."
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
 
 
 def claim(folder: Path, record: dict[str, Any]) -> dict[str, Any]:

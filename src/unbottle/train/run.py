@@ -21,13 +21,14 @@ from unbottle.train.checkpoints import latest, step_of
 from unbottle.train.collate import collate
 from unbottle.train.files import read_json, write_json
 from unbottle.train.folder import RECORD, claim, locked
+from unbottle.train.numbered import numbered
 from unbottle.train.processes import first_does, is_first, join, processes, rank, refuse_difference
 from unbottle.train.quiet import quiet
 from unbottle.train.result import Result
 from unbottle.train.settings import RunSettings
 from unbottle.train.task import Task
 from unbottle.train.trained import MODEL, TRAINED
-from unbottle.train.trainer import ExactTrainer, arguments
+from unbottle.train.trainer import WRITING, ExactTrainer, arguments
 
 ALIGNED = 64  # bytes
 
@@ -60,7 +61,7 @@ def run(
             arguments(settings, task.arguments, evaluates=valid is not None),
             settings=settings,
             data_collator=collate,
-            train_dataset=trained.train,
+            train_dataset=numbered(trained.train),
             eval_dataset=trained.valid,
         )
         trainer.remove_callback(PrinterCallback)
@@ -92,6 +93,7 @@ def refuse_unseen(folder: Path) -> None:
 
 def _last(folder: Path) -> Path | None:
     (folder / "checkpoints").mkdir(exist_ok=True)
+    shutil.rmtree(folder / WRITING, ignore_errors=True)  # of a run that was killed
     return latest(folder / "checkpoints")
 
 

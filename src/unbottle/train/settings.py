@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -17,6 +18,7 @@ AT_LEAST = {
     "lora_rank": 1, "log_every": 1, "eval_every": 1, "save_every": 1, "keep": 1, "seed": 0, "weight_decay": 0,
     "clip": 0,
 }  # fmt: skip
+LARGEST_SEED = 2**32 - 1  # NumPy's
 POSITIVE = ("lr", "eps", "epochs", "head_lr", "lora_alpha")
 FREE = (
     "output",
@@ -63,11 +65,13 @@ class RunSettings:
             if (value := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(allowed)}.")
         for name, least in AT_LEAST.items():
-            if (number := getattr(self, name, None)) is not None and not number >= least:
+            if (number := getattr(self, name, None)) is not None and not least <= number < math.inf:
                 raise ValueError(f"{name} {number}: give a number of at least {least}.")
         for name in POSITIVE:
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} {getattr(self, name)}: give a number above 0.")
+        if self.seed > LARGEST_SEED:
+            raise ValueError(f"seed {self.seed}: give a number of at most {LARGEST_SEED}.")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

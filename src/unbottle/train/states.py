@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
 import shutil
+import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,21 +18,24 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from unbottle.disk.lock import waiting
 from unbottle.train.callbacks import Report
 from unbottle.train.collate import collate
-from unbottle.train.files import put_file, whole_disk, write_json
-from unbottle.train.processes import first_does, processes, rank, wait
+from unbottle.train.files import put_file, read_json, whole_disk, write_json
+from unbottle.train.processes import first_does, is_first, processes, rank, wait
 
 SHARD = 256 << 20  # bytes
-LAYERS, MANIFEST, FORMAT = "layers", "states.json", 1
+LAYERS, MANIFEST, FORMAT = "layers", "states.json", 2
+STORE, CHECKSUM = "store", "crc32"  # in the header of each file
 UNIMPORTANT = ("_name_or_path", "architectures", "transformers_version", "use_cache", "unbottle")  # of a config
 
 
 class StateStore:
     """Windows x tokens x layers x hidden size, in files that are mapped into memory, not read.
 
-    The folder bears the name of everything that the states depend on, so a store is right or it is not found. A store
-    that was not finished is finished.
+    The folder bears the name of everything that the states depend on, so a store is right or it is not found. Each file
+    bears that name too, and a checksum: one that was cut, edited or put here from elsewhere is made again. A store that
+    was not finished is finished; of several processes that share it, one works and the others wait.
     """
 
     def __init__(self, folder: Path, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
@@ -49,6 +55,10 @@ class StateStore:
     @torch.no_grad()
     def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
         """Write what is missing. Several processes take turns, file by file, and wait for each other at the end."""
+        with waiting(self.folder) if is_first() else contextlib.nullcontext():
+            self._fill(windows, layers, batch, report)
+
+    def _fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
         missing = first_does(self._missing)
         mine = missing[rank() :: processes()]
         for done, shard in enumerate(mine):
@@ -62,7 +72,7 @@ class StateStore:
                 report(work, len(mine), f"hidden states, part {shard + 1} of {self.shards}")
             temporary = self._file(shard).with_suffix(".writing")
             with whole_disk(self.folder):
-                save_file({LAYERS: found}, temporary)
+                save_file({LAYERS: found}, temporary, {STORE: self.folder.name, CHECKSUM: _checksum(found)})
                 put_file(temporary, self._file(shard))
         wait()
 
@@ -76,13 +86,24 @@ class StateStore:
         return self.folder / f"{shard:05d}.safetensors"
 
     def _whole(self, shard: int) -> bool:
-        """Whether a part is there, and as long as it says it is."""
+        """Whether a part is there, and what was written. One that is something else is named in a warning."""
         rows = min(self.per_shard, self.shape[0] - shard * self.per_shard)
+        if not self._file(shard).exists():
+            return False
         try:
             with safe_open(self._file(shard), framework="pt") as file:
-                return bool(file.get_slice(LAYERS).get_shape() == [rows, *self.shape[1:]])
-        except (OSError, SafetensorError):
-            return False
+                found, header = file.get_tensor(LAYERS), file.metadata() or {}
+        except (OSError, SafetensorError) as error:
+            problem = f"it can not be read: {error}"
+        else:
+            if header.get(STORE) != self.folder.name or list(found.shape) != [rows, *self.shape[1:]]:
+                problem = "it is of another model, text or version"
+            elif header.get(CHECKSUM) != _checksum(found):
+                problem = "it was edited"
+            else:
+                return True
+        warnings.warn(f"{self._file(shard)} is not used ({problem}): these hidden states are made again.", stacklevel=2)
+        return False
 
     def _refuse_full_disk(self, missing: int) -> None:
         size = self.shape[1] * self.shape[2] * self.shape[3] * self.dtype.itemsize
@@ -116,8 +137,23 @@ def _place(folder: Path, model: Any, windows: Any, shape: tuple[int, ...], dtype
     }
     name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     (folder / name).mkdir(parents=True, exist_ok=True)
-    write_json(folder / name / MANIFEST, about)
+    _refuse_other(folder / name / MANIFEST, about)
     return name
+
+
+def _refuse_other(manifest: Path, about: dict[str, Any]) -> None:
+    """Write down what a store is of; refuse a folder that says it is of something else."""
+    if manifest.exists() and (found := read_json(manifest)) != about:
+        names = [name for name in about if not isinstance(found, dict) or found.get(name) != about[name]]
+        raise ValueError(
+            f"{manifest}: these hidden states are of something else ({', '.join(names)} differ): the folder was "
+            f"renamed or edited. Delete {manifest.parent}, or set states to another folder."
+        )
+    write_json(manifest, about)
+
+
+def _checksum(states: Tensor) -> str:
+    return f"{zlib.crc32(states.contiguous().view(torch.uint8).numpy().data):08x}"
 
 
 def weights_name(model: Any) -> str:

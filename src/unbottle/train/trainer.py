@@ -19,9 +19,11 @@ from unbottle.train.distributed import DistributedTrainer
 from unbottle.train.files import read_json, whole_disk, write_json
 from unbottle.train.processes import first_does, is_first, on_cpu, processes, total, wait
 from unbottle.train.settings import RunSettings
+from unbottle.train.watch import Watch
 from unbottle.train.whole import put, whole_tensors
 
 WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
+WRITING = ".writing"  # folder of what is not whole yet
 HEAD = ".head."
 
 
@@ -43,6 +45,8 @@ class ExactTrainer(DistributedTrainer):
         super().__init__(*args, **kwargs)
         self.checkpoints = Path(settings.output) / "checkpoints"
         self.loss = math.nan  # of the last step
+        vocabulary = getattr(self.model.config.get_text_config(), "vocab_size", 0)
+        self.watch = Watch(Path(settings.output), vocabulary, settings.lr)
         self.seconds_before, self.started = 0.0, time.monotonic()
 
     @property
@@ -65,16 +69,20 @@ class ExactTrainer(DistributedTrainer):
                 optimizer.add_param_group({**group, "params": theirs, "lr": lr})
         return optimizer
 
-    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
-        """As always, but a loss that is no number ends the run before it gets into a checkpoint."""
-        loss = super().training_step(*args, **kwargs)
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Tensor:
+        """As always, but a loss that is no number, or explodes, ends the run before it gets into a checkpoint."""
+        self.watch.batch(self.state.global_step + 1, inputs)
+        loss = super().training_step(model, inputs, *args, **kwargs)
         self.loss = (total(loss) / processes()).item() * self.current_gradient_accumulation_steps
-        if not math.isfinite(self.loss):
-            raise ValueError(
-                f"the loss is {self.loss} at step {self.state.global_step + 1}. Lower lr ({self.settings.lr}), or set "
-                "clip and warmup_steps; checkpoints from before are kept."
-            )
+        self.watch.loss(self.loss)
         return loss
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        """As always, before the optimizer takes its step. Float16 scales its loss, and knows how to skip a step."""
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        if self._scaler is None:
+            self.watch.gradient(norm)
+        return norm
 
     def evaluation_loop(self, dataloader: Any, description: str, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """The mean loss of all tokens that were predicted, however they fall into batches."""
@@ -140,6 +148,8 @@ class ExactTrainer(DistributedTrainer):
             return
         tensors = whole_tensors(self.changing())
         if is_first():
+            trained = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
+            self.watch.weights({name: value for name, value in tensors.items() if name in trained})
             Path(output_dir).mkdir(parents=True, exist_ok=True)
             save_file({name: value.contiguous().clone() for name, value in tensors.items()}, Path(output_dir) / WEIGHTS)
 
@@ -192,7 +202,7 @@ def arguments(settings: RunSettings, kind: type[TrainingArguments], *, evaluates
     never = 10**9
     each = settings.batch // processes()
     return kind(
-        output_dir=str(Path(settings.output) / ".writing"),
+        output_dir=str(Path(settings.output) / WRITING),
         per_device_train_batch_size=each,
         per_device_eval_batch_size=each,
         gradient_accumulation_steps=settings.accumulate,

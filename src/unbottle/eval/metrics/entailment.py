@@ -68,11 +68,12 @@ def _attempt(name: str) -> tuple[Any, Any] | ValueError:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from unbottle.eval.device import best_device
+    from unbottle.hf.safe import NO_CODE, SAFE
 
     try:
         with quietly():
-            model, info = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
-            tokenizer = AutoTokenizer.from_pretrained(name)
+            model, info = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True, **SAFE)
+            tokenizer = AutoTokenizer.from_pretrained(name, **NO_CODE)
     except (OSError, ValueError, ImportError) as error:
         return ValueError(
             f"entailment model {name!r} can not be loaded ({' '.join(str(error).split())[:300]}). Give a folder with a "

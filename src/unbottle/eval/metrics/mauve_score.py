@@ -57,11 +57,12 @@ def _features(texts: Sequence[str], settings: Mauve) -> Any:
     from transformers import AutoModel, AutoTokenizer
 
     from unbottle.eval.device import best_device
+    from unbottle.hf.safe import NO_CODE, SAFE
 
     try:
         with quietly():
-            model = AutoModel.from_pretrained(settings.model).to(best_device()).eval()
-            tokenizer = AutoTokenizer.from_pretrained(settings.model)
+            model = AutoModel.from_pretrained(settings.model, **SAFE).to(best_device()).eval()
+            tokenizer = AutoTokenizer.from_pretrained(settings.model, **NO_CODE)
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"MAUVE model {settings.model!r} can not be loaded ({reason}). Give a folder.") from error
