@@ -19,7 +19,8 @@ ABOVE = {
     "bench": {"spec", "ops", "head", "hf"},
     "report": {"spec"},
     "recipes": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report"},
-    "cli": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes"},
+    "app": {"spec", "head", "hf", "eval"},
+    "cli": {"spec", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes", "app"},
 }
 THIRD_PARTY = {
     "spec": set(),
@@ -32,6 +33,7 @@ THIRD_PARTY = {
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
     "recipes": {"torch", "transformers", "tokenizers"},
+    "app": {"gradio"},
     "cli": {"typer", "rich", "yaml", "transformers"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
