@@ -49,7 +49,7 @@ def test_the_knob_moves_heads_and_nothing_stays_turned() -> None:
         ({"text": "a" * (TEXT + 1)}, "2,001 characters"),
         ({"text": "a b " * 200}, "too long for a model that reads 256"),
         ({"text": PROMPT, "words": 10**6}, "words 1000000: expected a number from 3 to 20"),
-        ({"text": PROMPT, "copy_bias": float("nan")}, "copy bias that is no number"),
+        ({"text": PROMPT, "copy_bias": float("nan")}, "copy bias nan: expected a number from -10 to 10"),
     ],
 )
 def test_refusals(asked: dict, said: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 TEXT = 2_000  # characters of a text to go on from
@@ -38,8 +37,8 @@ def whole_within(value: Any, bounds: tuple[int, int], name: str) -> int:
 def number_within(value: Any, bounds: tuple[int, int], name: str) -> float:
     """A number between two bounds."""
     least, most = bounds
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or not least <= value <= most:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:  # nan is not between anything
         shown = value if is_number else "that is no number"
         raise ValueError(f"{name} {shown}: expected a number from {least} to {most}.")
     return float(value)
