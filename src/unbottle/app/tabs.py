@@ -40,10 +40,10 @@ def next_word_tab(answers: Answers, page: Any) -> None:
             gradio.Warning(escape(told(error)))
             return given
 
-    asked = [text, words, bias]
-    for changed in (text.change, words.change, bias.change, page.load):
-        latest = {} if changed == page.load else {"trigger_mode": "always_last"}
-        changed(answers.next_words, asked, found, show_progress="hidden", **latest, **ONE_AT_A_TIME)
+    asked = ([text, words, bias], found)
+    for changed in (text.change, words.change, bias.change):  # while one is answered, only the last one after it waits
+        changed(answers.next_words, *asked, trigger_mode="always_last", show_progress="hidden", **ONE_AT_A_TIME)
+    page.load(answers.next_words, *asked, show_progress="hidden", **ONE_AT_A_TIME)
     found.click(append, text, text, show_progress="hidden", **ONE_AT_A_TIME)
 
 
