@@ -62,8 +62,8 @@ def test_refusals(asked: dict, said: str) -> None:
 
 def test_a_click_appends_what_the_token_spells() -> None:
     tokenizer = tiny_shown.spelling()
-    (word,) = tokenizer(" king")["input_ids"]
-    assert appended(tiny_shown.causal(), "The ", model=1, word=word) == "The king"
+    (word,) = tokenizer(" and")["input_ids"]
+    assert appended(tiny_shown.causal(), "The king ", model=1, word=word) == "The king and"
 
 
 def test_what_a_token_adds_depends_on_the_text() -> None:
@@ -128,7 +128,7 @@ def test_ids_beyond_the_tokenizer_are_shown_and_disabled() -> None:
 
 
 def probed(*words: ProbedWord, model: str = "m") -> NextWords:
-    found = Probed(model=model, method="softmax+c", prompt="p", words=words, masses={"V": 0.25, "C": 0.75})
+    found = Probed(model=model, method="softmax+c", prompt="p", words=words, masses={"V": 0.25, "C": 0.75, "R1": 0.0})
     return NextWords(probed=found, appendable=frozenset(word.id for word in words))
 
 
@@ -144,7 +144,7 @@ def test_bars_have_one_scale_and_every_word_its_label() -> None:
     row = re.search(r'data-word="2".*?</button>', html).group()
     assert ">V</span>" in row
     assert COLOURS["V"].value in row
-    assert "All words: V 25%, C 75%" in html
+    assert "All words: V 25.0%, C 75.0%<" in html
     assert html.count('<li><span class="ub-chip"') == 2  # the legend: C and V
 
 

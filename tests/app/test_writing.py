@@ -93,7 +93,7 @@ def test_only_words_of_the_document() -> None:
 
 def test_what_was_not_read_is_said() -> None:
     (found,) = summarized(tiny_shown.encoder_decoder(), "Anna " * 1500, tokens=8)
-    assert found.note == "The last 477 tokens of the document were not read."
+    assert found.note.endswith("The last 477 tokens of the document were not read.")
 
 
 @pytest.mark.parametrize(

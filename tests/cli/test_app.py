@@ -43,7 +43,7 @@ def test_loopback() -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "Missing argument 'MODEL...'"),
+        ([], "Missing argument 'MODEL'"),
         (["a", "b", "c", "d", "e"], "5 models: at most 4 fit side by side."),
         (["a", "--port", "70000"], "--port 70000: expected a number from 1 to 65535."),
     ],

@@ -19,7 +19,10 @@ Found = TypeVar("Found")
 
 
 class Answers:
-    """Of the models named when the page was started. A browser names them by number, and nothing else by name."""
+    """Of the models named when the page was started. A browser names them by number, and nothing else by name.
+
+    What yields is a generator function, not one that returns an iterator: Gradio asks the function.
+    """
 
     def __init__(self, models: Sequence[ShownModel]) -> None:
         self.causal = [shown for shown in models if not shown.encoder_decoder]
@@ -42,11 +45,11 @@ class Answers:
     def continued(self, text: Any, words: Any, top_k: Any, seed: Any, copy_bias: Any) -> Iterator[str]:
         """Continuations of all causal models, one after the other."""
         work = continued(self.causal, text, words=words, top_k=top_k, seed=seed, copy_bias=copy_bias)
-        return self._steps(self.causal, work, lambda done, waiting: marked(text, done, waiting))
+        yield from self._steps(self.causal, work, lambda done, waiting: marked(text, done, waiting))
 
     def shuffled(self, text: Any, orders: Any, seed: Any) -> Iterator[str]:
         """Heat maps of all causal models, one after the other."""
-        return self._steps(self.causal, shuffled(self.causal, text, orders=orders, seed=seed), heat_map)
+        yield from self._steps(self.causal, shuffled(self.causal, text, orders=orders, seed=seed), heat_map)
 
     def summarized(
         self, source: Any, sampling: Any, tokens: Any, seed: Any, copy_bias: Any, source_only: Any
@@ -54,7 +57,7 @@ class Answers:
         """Summaries of all encoder-decoder models, one after the other."""
         knobs = {"copy_bias": copy_bias, "source_only": source_only}
         work = summarized(self.encoder_decoder, source, sampling=sampling, tokens=tokens, seed=seed, **knobs)
-        return self._steps(self.encoder_decoder, work, lambda done, waiting: marked(source, done, waiting))
+        yield from self._steps(self.encoder_decoder, work, lambda done, waiting: marked(source, done, waiting))
 
     def _steps(
         self,

@@ -10,15 +10,15 @@ from unbottle.app.next_words import NextWords
 from unbottle.eval.probe import ProbedWord
 
 VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+SEEN = 0.0005  # probability that is shown as 0.1 %
 
 
 def bars(found: Sequence[NextWords]) -> str:
     """All columns on one scale, the legend below them."""
     most = max((word.probability for each in found for word in each.probed.words), default=1.0)
     columns = "".join(_column(number, each, most) for number, each in enumerate(found))
-    used = dict.fromkeys(
-        name for each in found for name in (*(word.partition for word in each.probed.words), *each.probed.masses)
-    )
+    named = [[*(word.partition for word in each.probed.words), *_seen(each.probed.masses)] for each in found]
+    used = dict.fromkeys(name for names in named for name in names)
     return f'<div class="ub-columns">{columns}</div>{legend([*used])}'
 
 
@@ -64,12 +64,16 @@ def _row(number: int, word: ProbedWord, appendable: bool, most: float) -> str:
     )
 
 
+def _seen(masses: Mapping[str, float]) -> dict[str, float]:
+    """Those that are more than nothing when rounded."""
+    return {name: mass for name, mass in masses.items() if mass >= SEEN}
+
+
 def _masses(masses: Mapping[str, float]) -> str:
     """All words, not just those above: one bar, cut by what gave the probability."""
     parts = "".join(
         f'<span style="--ub-colour: {colour_of(name).value}; flex-grow: {mass:.4f}"></span>'
-        for name, mass in masses.items()
-        if mass > 0
+        for name, mass in _seen(masses).items()
     )
-    told = ", ".join(f"{escape(name)} {mass:.0%}" for name, mass in masses.items())
+    told = ", ".join(f"{escape(name)} {mass:.1%}" for name, mass in _seen(masses).items())
     return f'<div class="ub-masses" aria-hidden="true">{parts}</div><p class="ub-note">All words: {told}</p>'

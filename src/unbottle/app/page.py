@@ -37,6 +37,13 @@ def page(models: Sequence[ShownModel]) -> Any:
     return made
 
 
+def theme() -> Any:
+    """Gradio's own, without its web fonts, and with notes dark enough to read."""
+    notes = {"body_text_color_subdued": "*neutral_600", "block_info_text_color": "*neutral_600"}
+    dark = {f"{name}_dark": "*neutral_300" for name in notes}
+    return gradio.themes.Default(**SYSTEM_FONTS).set(**notes, **dark)
+
+
 @contextmanager
 def served(models: Sequence[ShownModel], *, host: str, port: int | None) -> Iterator[str]:
     """The address of the page, as long as the block lasts. Nothing is shared, uploaded or sent elsewhere."""
@@ -56,7 +63,7 @@ def served(models: Sequence[ShownModel], *, host: str, port: int | None) -> Iter
             max_file_size="1kb",
             max_threads=4,
             footer_links=[],
-            theme=gradio.themes.Default(**SYSTEM_FONTS),
+            theme=theme(),
             css=STYLE.read_text(encoding="utf-8"),
         )
         yield address

@@ -28,8 +28,9 @@ def next_word_tab(answers: Answers, page: Any) -> None:
     """Bars that follow what is typed; a click on a word appends it."""
     with gradio.Tab("Next word"):
         text = _text("Text", str(PROMPTS[3]), "next-text", info="Type, or click on a word below to append it.")
-        words = _slider("Words of each model", bounds.SHOWN_WORDS, 8)
-        bias = _copy_bias()
+        with gradio.Row():
+            words = _slider("Words of each model", bounds.SHOWN_WORDS, 8)
+            bias = _copy_bias()
         found = _html("next-out", js_on_load=CLICKS.read_text(encoding="utf-8"))
         _examples([str(prompt) for prompt in PROMPTS], text)
 
@@ -110,7 +111,7 @@ def _seed() -> Any:
 def _copy_bias() -> Any:
     least, most = bounds.COPY_BIAS
     return gradio.Slider(
-        least, most, value=0, step=0.5, label="Copy bias: words of the text more likely, or less (heads only)"
+        least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; heads only)"
     )
 
 

@@ -71,6 +71,6 @@ def summarized(
     for shown in models:
         with shown.turned(copy_bias=bias, source_only=bool(source_only)):
             (made,) = predictions(shown.model, shown.tokenizer, [given], decoding)
-        unread = f"The last {made.dropped} tokens of the document were not read." if made.dropped else ""
-        note = unread if made.text else "Nothing was written."
-        yield Written(model=shown.name, method=shown.method, text=made.text, note=note)
+        notes = ["" if made.text else "Nothing was written."]
+        notes += [f"The last {made.dropped} tokens of the document were not read."] if made.dropped else []
+        yield Written(model=shown.name, method=shown.method, text=made.text, note=" ".join(filter(None, notes)))
