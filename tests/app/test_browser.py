@@ -10,10 +10,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-import tiny_causal
 import tiny_shown
 
 pytest.importorskip("gradio", reason="needs Gradio: make test-browser, or pip install 'unbottle[app]'")
@@ -26,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # of a browser's driver, not of ours
 ]
 
-WAIT = 20_000  # milliseconds until a page that does not answer fails the test
+WAIT = 30_000  # milliseconds until a page that does not answer fails the test
 PHONE, DESKTOP = {"width": 375, "height": 740}, {"width": 1280, "height": 900}
 LIST = "We have [tea], [milk] and [juice], and I take"
 DOCUMENT = "the king of France met Anna in Paris and said that she should go to London"
@@ -81,6 +79,7 @@ def page(browser, address: str, request: pytest.FixtureRequest) -> Iterator:
     found.on("pageerror", lambda error: wrong.append(str(error)))
     found.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
     found.goto(address)
+    found.locator("#next-out button").first.wait_for()  # it answers before anything is typed
     yield found
     elsewhere = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
     assert elsewhere == []
@@ -112,7 +111,6 @@ def tab(page, name: str) -> None:
 
 
 def test_type_and_click_a_word(page) -> None:
-    words(page, 1).first.wait_for()  # the page answers before anything is typed
     fill(page, "next-text", "The king and the")
     page.wait_for_function("document.querySelectorAll('#next-out button[data-word]').length == 16")
     tokenizer = tiny_shown.spelling()
@@ -193,14 +191,3 @@ def test_an_error_is_a_sentence(page) -> None:
     told = page.locator("#order-out [role=alert]")
     api.expect(told).to_contain_text("The text has 0 options in brackets, and 2 to 8 are needed.")
     assert "Traceback" not in page.content()
-
-
-def test_a_causal_model_alone_has_no_summaries(browser, tmp_path: Path) -> None:
-    tiny_causal.saved(tmp_path / "only", "plain", tiny_shown.spelling())
-    with running([str(tmp_path / "only")]) as address:
-        found = browser.new_page()
-        found.goto(address)
-        found.get_by_role("tab", name="Next word").first.wait_for()
-        assert found.get_by_role("tab", name="Summarize").count() == 0
-        assert "Summarize" not in found.content()
-        found.close()

@@ -116,7 +116,7 @@ def _copy_bias() -> Any:
 
 
 def _html(place: str, **options: Any) -> Any:
-    return gradio.HTML(elem_id=place, apply_default_css=False, **options)
+    return gradio.HTML(elem_id=place, apply_default_css=False, padding=False, **options)
 
 
 def _examples(texts: Sequence[str], target: Any) -> None:
