@@ -19,8 +19,10 @@ ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
 # The page of `unbottle app` in a browser, which is the machine's own: apt-get install chromium.
-BROWSER_READY := .venv-browser/.installed
-BROWSER_PIP   := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+# Gradio does not take the newest pillow yet, so here is another one.
+BROWSER_PILLOW := pillow==12.3.0
+BROWSER_READY  := .venv-browser/.installed
+BROWSER_PIP    := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-browser/constraints.txt
 
 # One thread per worker: two workers with a thread pool each would fight for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
@@ -80,6 +82,8 @@ test-browser: $(BROWSER_READY) ## run the tests of the page in chromium; without
 $(BROWSER_READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv-browser (the first time takes a few minutes)"
 	@$(PYTHON) -m venv .venv-browser
+	@sed '/^pillow==/d' constraints.txt > .venv-browser/constraints.txt
+	@echo $(BROWSER_PILLOW) >> .venv-browser/constraints.txt
 	@$(BROWSER_PIP) $(TORCH)
 	@$(BROWSER_PIP) --editable '.[dev,app]' playwright
 	@touch $@

@@ -62,6 +62,7 @@ def running(models: list[str]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
+    api.expect.set_options(timeout=WAIT)
     with api.sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield found
