@@ -29,6 +29,7 @@ from unbottle.cli.eval_probe import EXAMPLES as EVAL_PROBE_EXAMPLES
 from unbottle.cli.eval_probe import eval_probe
 from unbottle.cli.eval_summaries import EXAMPLES as EVAL_SUMMARIES_EXAMPLES
 from unbottle.cli.eval_summaries import eval_summaries
+from unbottle.cli.launched import processes
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
 from unbottle.cli.reproduce import reproduce
 from unbottle.cli.summarize import EXAMPLES as SUMMARIZE_EXAMPLES
@@ -61,6 +62,7 @@ unbottle bench --shape gpt2
 unbottle bench --help
 python -m unbottle --version
 """
+SEVERAL = ("train",)  # what a launcher may start as several processes
 DEBUG = "--debug"
 
 
@@ -113,6 +115,11 @@ def top(
     if version:
         print(f"unbottle {importlib.metadata.version('unbottle')}")
         raise typer.Exit(OK)
+    if processes() > 1 and context.invoked_subcommand not in (None, *SEVERAL):
+        raise ValueError(
+            f"unbottle {context.invoked_subcommand} runs as one process, and {processes()} were started. Start it "
+            "without torchrun or accelerate launch."
+        )
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(REFUSED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +51,7 @@ def summarize(
     """
     from unbottle.cli.phases import one_line_warnings
     from unbottle.cli.run_folder import config_of, write_text
-    from unbottle.eval.generate import Decoding
+    from unbottle.eval.generate import Decoding, predictions
 
     decoding = Decoding(
         sampling=sampling, top_k=top_k, beams=beams, max_length=max_length, source_length=source_length, batch=batch,
@@ -68,7 +67,7 @@ def summarize(
             return
         text = one_text(file)
         made = Dropped()
-        (found,) = made.watch(predicted(*loaded(model), [text], decoding))
+        (found,) = made.watch(predictions(*loaded(model), [text], decoding))
         made.tell()
         if output is None:
             print(found.text)
@@ -93,26 +92,18 @@ def one_text(file: str) -> str:
 
 def many(path: Path, column: str, model: str, decoding: Decoding, output: Path | None) -> None:
     """Each document of a jsonl file. All of it is checked before the model is loaded."""
+    from unbottle.cli.document_file import documents_of
     from unbottle.cli.progress import progress
-    from unbottle.cli.summary_file import SummaryFile, fingerprint, rows_of
-    from unbottle.hf.checksum import checksum
+    from unbottle.eval.write_summaries import write_summaries
 
     if output is not None and output.resolve() == path.resolve():
         raise ValueError(f"--output {output}: that is the file to read. Give another one.")
-    total, content = fingerprint(path, column)
+    documents = documents_of(path, column)
     network, tokenizer = loaded(model)
-    settings = {"input": content, "text_column": column, "model": checksum(network), **decoding.to_dict()}
     made = Dropped()
-    with SummaryFile(output, settings) as written, progress() as report:
-        done = written.resume(total, decoding.batch)
-        rows, copies = tee(rows_of(path, column, done))
-        texts = (row[column] or "" for row in copies)
-        batches = predicted(network, tokenizer, texts, decoding, first_batch=done // decoding.batch)
+    with progress() as report:
         try:
-            for row, prediction in zip(rows, made.watch(batches), strict=True):
-                written.add(row | {"prediction": prediction.text})
-                done += 1
-                report(done, total, f"{done} of {total} documents")
+            write_summaries(network, tokenizer, documents, decoding, output, report=report, watch=made.watch)
         finally:
             made.tell()
     if output is not None:
@@ -125,14 +116,6 @@ def loaded(model: str) -> tuple[Any, Any]:
 
     network, tokenizer = seq2seq_model(model)
     return network.to(best_device()), tokenizer
-
-
-def predicted(
-    network: Any, tokenizer: Any, texts: Iterable[str], decoding: Decoding, first_batch: int = 0
-) -> Iterator[Prediction]:
-    from unbottle.eval.generate import predictions
-
-    return predictions(network, tokenizer, texts, decoding, first_batch=first_batch)
 
 
 class Dropped:

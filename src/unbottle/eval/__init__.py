@@ -11,7 +11,9 @@ from unbottle.eval.prompt import PROMPTS, Prompt
 from unbottle.eval.proper_nouns import tagger
 from unbottle.eval.summary_comparison import Comparison, compare_summaries
 from unbottle.eval.summary_examples import Columns, Examples, in_common
+from unbottle.eval.summary_loss import SummaryLoss, summary_loss
 from unbottle.eval.summary_scores import Options, Score, Scores, score_examples, summary_scores
+from unbottle.eval.write_summaries import Documents, write_summaries
 
 __all__ = [
     "PROMPTS",
@@ -20,6 +22,7 @@ __all__ = [
     "Comparison",
     "Completion",
     "Decoding",
+    "Documents",
     "Examples",
     "Options",
     "OrderBias",
@@ -31,6 +34,7 @@ __all__ = [
     "Protocol",
     "Score",
     "Scores",
+    "SummaryLoss",
     "analogy",
     "compare_summaries",
     "completion",
@@ -41,6 +45,8 @@ __all__ = [
     "probe",
     "rescore",
     "score_examples",
+    "summary_loss",
     "summary_scores",
     "tagger",
+    "write_summaries",
 ]

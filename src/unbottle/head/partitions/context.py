@@ -14,7 +14,7 @@ class Context(Partition):
 
     order = 40
     name = "C"
-    needs = (Needs("C"),)
+    needs = (Needs("C", scores_words=True),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return x.context.words

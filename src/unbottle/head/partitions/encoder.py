@@ -14,7 +14,7 @@ class Encoder(Partition):
 
     order = 20
     name = "E"
-    needs = (Needs("E"),)
+    needs = (Needs("E", scores_words=True),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return x.text(source=True).words

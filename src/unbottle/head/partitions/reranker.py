@@ -17,7 +17,7 @@ class Reranker(Partition):
 
     def __init__(self, name: str, k: int) -> None:
         self.name, self.k = name, k
-        self.needs = (Needs(name),)
+        self.needs = (Needs(name, scores_words=True),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return logits.top(self.k)

@@ -1,54 +1,13 @@
-"""Rows of a jsonl file, and the file they go to with a prediction each."""
+"""SummaryFile: rows with a prediction each, on disk as soon as they are there."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
 import os
 import sys
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
-
-from unbottle.cli.run_folder import write_text
-
-
-def rows_of(path: Path, column: str, start: int = 0) -> Iterator[dict[str, Any]]:
-    """Each line with something on it, from the row `start` on. A document may be null, which is empty."""
-    found = -1
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        found += 1
-        if found < start:
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: not valid JSON ({error}).") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: expected an object, as in {{{column!r}: ...}}.")
-        if column not in row:
-            raise ValueError(
-                f"{path}, line {number}: no field {column!r}. There are: {', '.join(row)}. Name it with --text-column."
-            )
-        if not isinstance(row[column], (str, type(None))):
-            raise ValueError(f"{path}, line {number}: {column!r} is {type(row[column]).__name__}, not a text.")
-        yield row
-
-
-def fingerprint(path: Path, column: str) -> tuple[int, str]:
-    """How many rows there are and what tells them from any others; refuses the file if a row is wrong."""
-    count, made = 0, hashlib.sha256()
-    for row in rows_of(path, column):
-        count += 1
-        made.update(json.dumps(row).encode())
-    if not count:
-        raise ValueError(f"{path}: the file is empty.")
-    return count, made.hexdigest()[:16]
 
 
 class SummaryFile:
@@ -78,7 +37,9 @@ class SummaryFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists() and self.path.stat().st_size:
             self._refuse_other(beside)
-        write_text(beside, json.dumps(self.settings, indent=1) + "\n")
+        unfinished = beside.with_name(f".{beside.name}.unfinished")
+        unfinished.write_text(json.dumps(self.settings, indent=1) + "\n", encoding="utf-8")
+        os.replace(unfinished, beside)
         lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
         whole = len(lines) - (
             bool(lines) and not lines[-1].endswith(b"\n")
@@ -101,24 +62,10 @@ class SummaryFile:
         except (OSError, ValueError):
             found = None
         if not isinstance(found, dict):
-            raise ValueError(f"{self.path} exists, and unbottle summarize did not write it. Give another --output.")
+            raise ValueError(f"{self.path} exists, and unbottle did not write it. Give another --output.")
         for name, value in self.settings.items():
             if found.get(name) != value:
                 raise ValueError(
                     f"{self.path} holds predictions of other settings: {name} was {found.get(name)!r} and is {value!r} "
                     "now. Give another --output, or the settings of before to go on with it."
                 )
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8-sig", newline="\n") as file
-        ):
-            yield from file
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a text in UTF-8 ({error.reason}).") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a complete gzip file ({error}).") from error
