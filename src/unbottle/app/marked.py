@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from unbottle.app.shared_words import TextWord, shared_words
+from unbottle.app.shared_words import shared_words
 from unbottle.app.writing import Written
+
+Marks = Mapping[tuple[int, int], tuple[str, list[int]]]  # start, end: a title, numbers of models
 
 
 def marked(source: str, done: Sequence[Written], waiting: Sequence[str] = ()) -> str:
@@ -32,8 +34,8 @@ def marked(source: str, done: Sequence[Written], waiting: Sequence[str] = ()) ->
 
 
 def _card(number: int, each: Written, source: str) -> str:
-    copied: Sequence[TextWord] = shared_words(each.text, source)
-    titles = {(word.start, word.end): ("Also in the text", []) for word in copied}
+    copied = shared_words(each.text, source)
+    titles: Marks = {(word.start, word.end): ("Also in the text", []) for word in copied}
     note = f'<p class="ub-note">{escape(each.note)}</p>' if each.note else ""
     heading = f"<sup>{number}</sup> {escape(each.model)} <small>{escape(each.method)}</small>"
     return (
@@ -41,7 +43,7 @@ def _card(number: int, each: Written, source: str) -> str:
     )
 
 
-def _text(text: str, marks: Mapping[tuple[int, int], tuple[str, list[int]]]) -> str:
+def _text(text: str, marks: Marks) -> str:
     """Escaped, with marks at places: each has a title, and numbers of models that are shown behind it."""
     parts, here = [], 0
     for (start, end), (title, numbers) in marks.items():
