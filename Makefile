@@ -19,12 +19,18 @@ ECOSYSTEM       := test_lm_eval test_quantised test_serve test_trl
 ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
+# The page of `unbottle app` in a browser, which is the machine's own: apt-get install chromium.
+# Gradio does not take the newest pillow yet, so here is another one.
+BROWSER_PILLOW := pillow==12.3.0
+BROWSER_READY  := .venv-browser/.installed
+BROWSER_PIP    := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-browser/constraints.txt
+
 # One thread per worker: two workers with a thread pool each would fight for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-full test-oldest test-ecosystem format format-check lint types security audit check fuzz clean
+.PHONY: help setup demo test test-full test-oldest test-ecosystem test-browser format format-check lint types security audit check fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +78,18 @@ $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv-ecosystem
 	@$(ECOSYSTEM_PIP) $(TORCH)
 	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised,serve]' lm_eval
+	@touch $@
+
+test-browser: $(BROWSER_READY) ## run the tests of the page in chromium; without one they are skipped, and it says so
+	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-browser/bin/pytest -rs tests/app tests/cli/test_app.py
+
+$(BROWSER_READY): pyproject.toml constraints.txt
+	@echo "Installing into .venv-browser (the first time takes a few minutes)"
+	@$(PYTHON) -m venv .venv-browser
+	@sed '/^pillow==/d' constraints.txt > .venv-browser/constraints.txt
+	@echo $(BROWSER_PILLOW) >> .venv-browser/constraints.txt
+	@$(BROWSER_PIP) $(TORCH)
+	@$(BROWSER_PIP) --editable '.[dev,app]' playwright
 	@touch $@
 
 format: $(READY) ## sort imports and reformat

@@ -20,7 +20,8 @@ ABOVE = {
     "bench": {"spec", "ops", "head", "hf", "disk"},
     "report": {"spec"},
     "recipes": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report"},
-    "cli": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes"},
+    "app": {"spec", "head", "hf", "eval"},
+    "cli": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes", "app"},
 }
 THIRD_PARTY = {
     "spec": set(),
@@ -34,6 +35,7 @@ THIRD_PARTY = {
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
     "recipes": {"torch", "transformers", "tokenizers", "numpy"},
+    "app": {"gradio"},
     "cli": {"typer", "rich", "yaml", "transformers"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)

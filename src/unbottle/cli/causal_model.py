@@ -20,7 +20,12 @@ def seq2seq_model(path: str) -> tuple[Any, Any]:
     return _model(path, encoder_decoder=True)
 
 
-def _model(path: str, *, encoder_decoder: bool) -> tuple[Any, Any]:
+def any_model(path: str) -> tuple[Any, Any]:
+    """The same for a model of either kind."""
+    return _model(path, encoder_decoder=None)
+
+
+def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.utils import logging
 
@@ -37,11 +42,11 @@ def _model(path: str, *, encoder_decoder: bool) -> tuple[Any, Any]:
         raise ValueError(
             f"model {path!r} is no folder here and did not come from the Hub. Give a folder that save_pretrained wrote."
         ) from error
-    if config.is_encoder_decoder and not encoder_decoder:
+    if config.is_encoder_decoder and encoder_decoder is False:
         raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
     if encoder_decoder and not config.is_encoder_decoder:
         raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
-    auto: Any = AutoModelForSeq2SeqLM if encoder_decoder else AutoModelForCausalLM
+    auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
     tokenizer = tokenizer_of(path)
     words = model.get_input_embeddings().weight.shape[0]

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from unbottle.cli.app import EXAMPLES as APP_EXAMPLES
+from unbottle.cli.app import app
 from unbottle.cli.bench import EXAMPLES as BENCH_EXAMPLES
 from unbottle.cli.bench import bench
 from unbottle.cli.demo import EXAMPLES as DEMO_EXAMPLES
@@ -43,6 +45,7 @@ from unbottle.cli.train_summarize import train_summarize
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "demo": (demo, DEMO_EXAMPLES),
+    "app": (app, APP_EXAMPLES),
     "bench": (bench, BENCH_EXAMPLES),
     "report": (report, REPORT_EXAMPLES),
     "reproduce": (reproduce, REPRODUCE_EXAMPLES),
@@ -83,26 +86,26 @@ def main(args: Sequence[str] | None = None) -> int:
 def program() -> typer.Typer:
     """All commands. Their help is plain text wherever it goes: no colours, no boxes."""
     settings: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
-    app = typer.Typer(
+    root = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,
         context_settings=settings,
         epilog=paragraph(EXAMPLES),
     )
-    app.callback(invoke_without_command=True)(top)
+    root.callback(invoke_without_command=True)(top)
     groups: dict[str, typer.Typer] = {}
     for names, (command, examples) in COMMANDS.items():
         *group, name = names.split()
-        place = app
+        place = root
         if group:
             if group[0] not in groups:
                 groups[group[0]] = typer.Typer(help=GROUPS[group[0]], rich_markup_mode=None, context_settings=settings)
-                app.add_typer(groups[group[0]], name=group[0])
+                root.add_typer(groups[group[0]], name=group[0])
             place = groups[group[0]]
         place.command(name, epilog=paragraph(examples), context_settings=settings)(command)
         if group and len(place.registered_commands) == 1:
             place.callback()(lambda: None)  # a group of one command is still a group
-    return app
+    return root
 
 
 def top(

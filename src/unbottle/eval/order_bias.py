@@ -12,6 +12,8 @@ from typing import Any
 from unbottle.eval.continuation import Report, continuations
 from unbottle.eval.prompt import PROMPTS, Prompt
 
+TriedOrder = tuple[tuple[str, ...], dict[str, float]]  # the options as listed, and log p of each
+
 
 @dataclass(frozen=True, kw_only=True)
 class OrderBiasRow:
@@ -65,18 +67,32 @@ def order_bias(
     An option of several tokens counts with the probability of the whole word. Prompts with less than two options have
     no order and no row.
     """
+    found = tried_orders(model, tokenizer, prompts, shuffles=shuffles, seed=seed, report=report)
+    return OrderBias(rows=tuple(order_bias_row(prompt, tried) for prompt, tried in found.items()))
+
+
+def tried_orders(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    *,
+    shuffles: int = 20,
+    seed: int = 0,
+    report: Report | None = None,
+) -> dict[Prompt, list[TriedOrder]]:
+    """What `order_bias` sums up: for each prompt that lists options, every order tried, the given one first."""
     if shuffles < 1:
         raise ValueError(f"shuffles={shuffles}: expected a number from 1.")
     listed = list(dict.fromkeys(prompt for prompt in prompts if len(prompt.options) > 1))
     tried = [(prompt, order) for prompt in listed for order in orders(prompt.options, shuffles, seed=seed)]
     asked = [(prompt.text(order), option) for prompt, order in tried for option in prompt.options]
     answers = iter(continuations(model, tokenizer, asked, report=report))
-    found: dict[Prompt, list[tuple[tuple[str, ...], dict[str, float]]]] = {}
+    found: dict[Prompt, list[TriedOrder]] = {}
     for prompt, order in tried:
         found.setdefault(prompt, []).append(
             (order, {option: next(answers).log_probability for option in prompt.options})
         )
-    return OrderBias(rows=tuple(_row(prompt, found[prompt]) for prompt in listed))
+    return found
 
 
 def orders(options: tuple[str, ...], number: int, *, seed: int = 0) -> list[tuple[str, ...]]:
@@ -88,7 +104,8 @@ def orders(options: tuple[str, ...], number: int, *, seed: int = 0) -> list[tupl
     return list(found)
 
 
-def _row(prompt: Prompt, tried: Sequence[tuple[tuple[str, ...], dict[str, float]]]) -> OrderBiasRow:
+def order_bias_row(prompt: Prompt, tried: Sequence[TriedOrder]) -> OrderBiasRow:
+    """All orders of one prompt, summed up."""
     masses = [sum(map(exp, log_probability.values())) for _, log_probability in tried]
     shares = [renormalised(log_probability) for _, log_probability in tried]
     winners = Counter(max(share, key=lambda option: share[option]) for share in shares)

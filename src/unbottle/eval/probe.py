@@ -22,6 +22,7 @@ PLAIN = "softmax"  # who set the logits of a model without a head
 class ProbedWord:
     """A token, its probability, and the partition that set its logit."""
 
+    id: int
     text: str
     probability: float
     partition: str
@@ -29,12 +30,16 @@ class ProbedWord:
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """The next words of one model after one prompt, the most likely first."""
+    """The next words of one model after one prompt, the most likely first.
+
+    `masses` is the probability of all words by what gave it, as in an Explanation.
+    """
 
     model: str
     method: str
     prompt: str
     words: tuple[ProbedWord, ...]
+    masses: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +70,15 @@ def probe(models: Mapping[str, Any], tokenizer: Any, prompts: Sequence[Prompt | 
     for prompt in map(str, prompts):
         for name, model in models.items():
             own = tokenizer[name] if isinstance(tokenizer, Mapping) else tokenizer
-            method, words = _next_words(model, own, prompt, k)
-            found.append(Probed(model=name, method=method, prompt=prompt, words=words))
+            method, words, masses = _next_words(model, own, prompt, k)
+            found.append(Probed(model=name, method=method, prompt=prompt, words=words, masses=masses))
     return Probe(found=tuple(found))
 
 
-def _next_words(model: Any, tokenizer: Any, text: str, k: int) -> tuple[str, tuple[ProbedWord, ...]]:
-    """The method of a model and its k most likely tokens."""
+def _next_words(
+    model: Any, tokenizer: Any, text: str, k: int
+) -> tuple[str, tuple[ProbedWord, ...], Mapping[str, float]]:
+    """The method of a model, its k most likely tokens and the probability by what gave it."""
     vocabulary = model.get_output_embeddings().weight.shape[0]
     if not 1 <= k <= vocabulary:
         raise ValueError(f"k={k}: expected 1 to {vocabulary}, the words of the vocabulary.")
@@ -81,16 +88,18 @@ def _next_words(model: Any, tokenizer: Any, text: str, k: int) -> tuple[str, tup
     refuse_long(model, len(ids))
     if isinstance(innermost(model), HeadMixin):
         told = explain(model, tokenizer, text, top=k)
-        words = [(word.text, word.probability, word.partition) for word in told.words]
-        return told.method, tuple(ProbedWord(text=t, probability=p, partition=by) for t, p, by in words)
+        words = [(word.id, word.text, word.probability, word.partition) for word in told.words]
+        found = tuple(ProbedWord(id=i, text=t, probability=p, partition=by) for i, t, p, by in words)
+        return told.method, found, told.masses
     with evaluating(model):
         logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=1).logits
     probability = logits[0, -1].float().softmax(-1)
     best = probability.sort(descending=True, stable=True).indices[:k].tolist()
-    return PLAIN, tuple(
-        ProbedWord(text=spelled(tokenizer, word), probability=float(probability[word]), partition=PLAIN)
+    found = tuple(
+        ProbedWord(id=word, text=spelled(tokenizer, word), probability=float(probability[word]), partition=PLAIN)
         for word in best
     )
+    return PLAIN, found, {PLAIN: 1.0}
 
 
 def _table(columns: Sequence[Probed]) -> list[str]:

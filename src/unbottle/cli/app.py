@@ -1,0 +1,78 @@
+"""unbottle app: a local page to play with models."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import json
+import sys
+import webbrowser
+from threading import Event
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+unbottle app gpt2 runs/cpr/model
+unbottle app runs/softmax/model runs/cpr/model --open
+unbottle app runs/cepr/model --port 8000
+"""
+LOCAL = "127.0.0.1"
+MOST = 4  # columns that can be read side by side
+
+
+def app(
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Up to 4 folders, with a head or without.")],
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = LOCAL,
+    port: Annotated[int | None, typer.Option(metavar="N", help="[the first free one from 7860]")] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+) -> None:
+    """A local page: next words, continuations, summaries and the order of lists, models side by side.
+
+    Causal models and encoder-decoder models may be mixed; each gets the tabs it can fill. The page knows the models
+    named here and no others, answers this machine alone, and loads nothing from the internet. Ctrl-C ends it.
+    """
+    from unbottle.cli.run_folder import config_of
+
+    if len(model) > MOST:
+        raise ValueError(f"{len(model)} models: at most {MOST} fit side by side. Give fewer.")
+    if port is not None and not 1 <= port <= 65535:
+        raise ValueError(f"--port {port}: expected a number from 1 to 65535.")
+    if dry_run:
+        settings = {"models": model, "host": host, "port": port, "open": open_page}
+        print(json.dumps(config_of("app", settings), indent=1))
+        return
+    if importlib.util.find_spec("gradio") is None:
+        raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
+    if not is_loopback(host):
+        told = "others in the network can use these models, without a password"
+        print(f"unbottle: warning: --host {host}: {told}. The default is {LOCAL}.", file=sys.stderr)
+    show(model, host=host, port=port, open_page=open_page)
+
+
+def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> None:
+    """Load the models, serve the page, wait for Ctrl-C."""
+    from unbottle.app.page import served
+    from unbottle.app.shown_model import ShownModel
+    from unbottle.cli.causal_model import any_model, short_names
+    from unbottle.eval.device import best_device
+
+    models = []
+    for name, path in zip(short_names(paths), paths, strict=True):
+        print(f"Loading {path}", file=sys.stderr)
+        network, tokenizer = any_model(path)
+        models.append(ShownModel(name=name, model=network.to(best_device()).eval(), tokenizer=tokenizer))
+    with served(models, host=host, port=port) as address:
+        print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
+        if open_page:
+            webbrowser.open(address)
+        Event().wait()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,96 @@
+"""The page's questions and answers: HTML, one at a time, errors as sentences."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+import tiny_shown
+
+from unbottle.app import answers as module
+from unbottle.app.answers import Answers
+
+PROMPT = "The king and the woman"
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers([*tiny_shown.encoder_decoder(), *tiny_shown.causal()])
+
+
+def test_models_go_where_they_belong(answers: Answers) -> None:
+    assert [shown.name for shown in answers.causal] == ["plain", "cpr"]
+    assert [shown.name for shown in answers.encoder_decoder] == ["cepr"]
+
+
+def test_answers_come_model_by_model(answers: Answers) -> None:
+    first, last = answers.continued(PROMPT, 3, 1, 0, 0)
+    assert "<h3>cpr</h3><p>writing…" in first
+    assert "writing…" not in last
+    first, last = answers.shuffled("[tea] or [milk]? I take the", 2, 0)
+    assert (first.count("<table"), last.count("<table")) == (1, 2)
+    (only,) = answers.summarized("Anna met the king", "greedy", 8, 0, 0, False)
+    assert "<sup>1</sup> cepr" in only
+
+
+def test_a_click(answers: Answers) -> None:
+    html = answers.next_words(PROMPT, 8, 0)
+    word = int(re.search(r'data-model="1" data-word="(\d+)"', html).group(1))
+    text = answers.append(PROMPT, {"model": 1, "word": word})
+    assert text == PROMPT + tiny_shown.spelling().decode([word])
+    for clicked in (None, {}, [1, 2], {"model": 1, "word": 10**9}):
+        with pytest.raises(ValueError, match=r"That word|has no text"):
+            answers.append(PROMPT, clicked)
+
+
+def test_errors_are_sentences(answers: Answers, capsys: pytest.CaptureFixture) -> None:
+    found = [
+        answers.next_words("", 8, 0),
+        *answers.continued(None, 3, 1, 0, 0),
+        *answers.shuffled("<script>", 2, 0),
+        *answers.summarized("a", "<b>", 8, 0, 0, False),
+    ]
+    assert len(found) == 4
+    assert all(re.fullmatch(r'<p class="ub-alert" role="alert">[A-Z][^<]*\.?</p>', html) for html in found)
+    assert capsys.readouterr().err == ""
+
+
+def test_our_own_mistakes_are_named_and_told_to_the_terminal(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fail(*_, **__):
+        raise RuntimeError("secret <path>")
+
+    monkeypatch.setattr(module, "next_words", fail)
+    html = answers.next_words(PROMPT, 8, 0)
+    assert "That did not work (RuntimeError)" in html
+    assert "secret" not in html
+    assert "secret <path>" in capsys.readouterr().err
+
+
+def test_what_was_written_before_an_error_stays(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(*_, **__):
+        yield from list(whole([answers.causal[0]], PROMPT, words=2))
+        raise ValueError("the second model can not.")
+
+    whole = module.continued
+    monkeypatch.setattr(module, "continued", half)
+    *_, last = answers.continued(PROMPT, 2, 1, 0, 0)
+    assert 'role="alert">The second model can not.</p>' in last
+    assert "<sup>1</sup> plain" in last
+
+
+def test_one_question_at_a_time(answers: Answers) -> None:
+    """Whoever comes second waits, also between the models of the first."""
+    steps = answers.continued(PROMPT, 2, 1, 0, 0)
+    next(steps)
+    assert not answers.lock.locked()
+    done = []
+    with answers.lock:
+        thread = threading.Thread(target=lambda: done.append(answers.next_words(PROMPT, 3, 0)))
+        thread.start()
+        thread.join(0.2)
+        assert not done
+    thread.join()
+    assert done

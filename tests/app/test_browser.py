@@ -1,0 +1,194 @@
+"""The page in a real browser: typed into, clicked on, read. Run by `make test-browser`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import tiny_shown
+
+pytest.importorskip("gradio", reason="needs Gradio: make test-browser, or pip install 'unbottle[app]'")
+api = pytest.importorskip(
+    "playwright.sync_api", reason="needs Playwright: make test-browser, or pip install playwright"
+)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium"),
+    pytest.mark.filterwarnings("default"),  # of a browser's driver, not of ours
+]
+
+WAIT = 30_000  # milliseconds until a page that does not answer fails the test
+PHONE, DESKTOP = {"width": 375, "height": 740}, {"width": 1280, "height": 900}
+LIST = "We have [tea], [milk] and [juice], and I take"
+DOCUMENT = "the king of France met Anna in Paris and said that she should go to London"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The program itself, with two causal models and one that summarizes."""
+    place = tmp_path_factory.mktemp("models")
+    for shown in (*tiny_shown.causal(), *tiny_shown.encoder_decoder()):
+        shown.model.save_pretrained(place / shown.name)
+        shown.tokenizer.save_pretrained(place / shown.name)
+    with running([str(place / name) for name in ("plain", "cpr", "cepr")]) as found:
+        yield found
+
+
+@contextmanager
+def running(models: list[str]) -> Iterator[str]:
+    """unbottle app in a process of its own, until the block ends: then it is interrupted, as by Ctrl-C."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment.pop("GRADIO_ANALYTICS_ENABLED", None)
+    command = [sys.executable, "-m", "unbottle", "app", *models]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = process.stdout.readline()
+        found = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+)/? in a browser; Ctrl-C here ends it\.\n", line)
+        yield found.group(1) if found else pytest.fail(f"no address: {line!r} {process.communicate()[1]}")
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.endswith("unbottle: interrupted\n")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    api.expect.set_options(timeout=WAIT)
+    with api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def page(browser, address: str, request: pytest.FixtureRequest) -> Iterator:
+    """The page is open. Afterwards: it asked nobody but its own server, nothing failed, nothing sticks out."""
+    context = browser.new_context(viewport=request.param)
+    found = context.new_page()
+    found.set_default_timeout(WAIT)
+    asked, wrong = [], []
+    found.on("request", lambda each: asked.append(each.url))
+    found.on("pageerror", lambda error: wrong.append(str(error)))
+    found.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    found.goto(address)
+    found.locator("#next-out button").first.wait_for()  # it answers before anything is typed
+    yield found
+    elsewhere = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+    assert elsewhere == []
+    assert wrong == []
+    assert found.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    context.close()
+
+
+def fill(page, place: str, text: str) -> None:
+    page.locator(f"#{place} textarea").fill(text)
+
+
+def text_of(page, place: str) -> str:
+    return page.locator(f"#{place} textarea").input_value()
+
+
+def words(page, model: int):
+    return page.locator(f'#next-out button[data-model="{model}"]')
+
+
+def tab(page, name: str) -> None:
+    """A phone has room for some tabs only; the others are in a menu."""
+    there = page.get_by_role("tab", name=name, exact=True).locator("visible=true")
+    if there.count() == 0:
+        page.locator("button.overflow-menu, .overflow-menu > button").first.click()
+        page.locator(".overflow-dropdown button", has_text=name).click()
+    else:
+        there.first.click()
+
+
+def test_type_and_click_a_word(page) -> None:
+    fill(page, "next-text", "The king and the")
+    page.wait_for_function("document.querySelectorAll('#next-out button[data-word]').length == 16")
+    tokenizer = tiny_shown.spelling()
+    told = tiny_shown.causal()[1]
+    expected = next_ids(told, "The king and the")
+    api.expect(words(page, 1).first).to_have_attribute("data-word", str(expected[0]))
+    word = words(page, 1).locator("visible=true").and_(page.locator(":enabled")).first
+    added = tokenizer.decode([int(word.get_attribute("data-word"))])
+    word.click()
+    api.expect(page.locator("#next-text textarea")).to_have_value("The king and the" + added)
+    api.expect(words(page, 1).first).to_have_attribute("data-word", str(next_ids(told, "The king and the" + added)[0]))
+    assert page.locator("#next-out .ub-legend .ub-chip").count() >= 3
+
+
+def next_ids(shown, text: str) -> list[int]:
+    from unbottle.app.next_words import next_words
+
+    (found,) = next_words([shown], text, words=8)
+    return [word.id for word in found.probed.words]
+
+
+def test_keyboard_alone(page) -> None:
+    fill(page, "next-text", "The woman")
+    first = words(page, 0).and_(page.locator(":enabled")).first
+    api.expect(words(page, 0).first).to_have_attribute(
+        "data-word", str(next_ids(tiny_shown.causal()[0], "The woman")[0])
+    )
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    second = page.evaluate("document.activeElement.dataset.word")
+    assert second != first.get_attribute("data-word")
+    page.keyboard.press("Enter")
+    added = tiny_shown.spelling().decode([int(second)])
+    api.expect(page.locator("#next-text textarea")).to_have_value("The woman" + added)
+
+
+def test_generate_and_see_what_was_copied(page) -> None:
+    tab(page, "Continue")
+    fill(page, "continue-text", "The king and the woman <script>alert(1)</script>")
+    page.locator("#continue-button").click()
+    cards = page.locator("#continue-out .ub-made")
+    api.expect(cards).to_have_count(2)
+    assert all(card.inner_text().strip() for card in cards.all())
+    source = page.locator("#continue-out .ub-source")
+    assert "<script>alert(1)</script>" in re.sub(r"\s+", " ", source.inner_text())
+    assert page.locator("#continue-out script").count() == 0
+
+
+def test_order_of_a_list(page) -> None:
+    tab(page, "Order of a list")
+    fill(page, "order-text", LIST)
+    page.locator("#order-button").click()
+    maps = page.locator("#order-out table")
+    api.expect(maps).to_have_count(2)
+    for each in maps.all():
+        assert each.locator("thead th").all_inner_texts() == ["order", "tea", "milk", "juice"]
+        assert each.locator("tbody tr").count() == 6  # all orders of three options
+        shares = [int(text.split("%")[0]) for text in each.locator("tbody tr").first.locator("td").all_inner_texts()]
+        assert 98 <= sum(shares) <= 102
+    facts = page.locator("#order-out .ub-facts").first.inner_text()
+    assert re.search(r"evenness\s+0\.\d{3}", facts)
+    assert re.search(r"winner changes\s+\d+%", facts)
+
+
+def test_summarize(page) -> None:
+    tab(page, "Summarize")
+    fill(page, "summarize-text", DOCUMENT)
+    page.locator("#summarize-button").click()
+    card = page.locator("#summarize-out .ub-made")
+    api.expect(card).to_have_count(1)
+    assert card.inner_text().strip()
+
+
+def test_an_error_is_a_sentence(page) -> None:
+    tab(page, "Order of a list")
+    fill(page, "order-text", "no list <img src=x onerror=alert(1)>")
+    page.locator("#order-button").click()
+    told = page.locator("#order-out [role=alert]")
+    api.expect(told).to_contain_text("The text has 0 options in brackets, and 2 to 8 are needed.")
+    assert "Traceback" not in page.content()

@@ -1,0 +1,68 @@
+"""unbottle app: what it refuses before anything is loaded, and what it warns of."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from unbottle.cli import app as module
+from unbottle.cli.app import is_loopback
+from unbottle.cli.program import main
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list:
+    """As if Gradio were installed, and without a server."""
+    found: list = []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(module, "show", lambda paths, **options: found.append((paths, options)))
+    return found
+
+
+def test_only_this_machine_by_default(shown: list, capsys: pytest.CaptureFixture) -> None:
+    assert main(["app", "a", "b"]) == 0
+    assert shown == [(["a", "b"], {"host": "127.0.0.1", "port": None, "open_page": False})]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_warning_where_others_can_reach_it(shown: list, capsys: pytest.CaptureFixture) -> None:
+    assert main(["app", "a", "--host", "0.0.0.0", "--port", "8000", "--open"]) == 0
+    assert shown == [(["a"], {"host": "0.0.0.0", "port": 8000, "open_page": True})]
+    err = capsys.readouterr().err
+    assert err.startswith("unbottle: warning: --host 0.0.0.0: others in the network can use these models")
+    assert err.count("\n") == 1
+
+
+def test_loopback() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.1.2", "example.org", "")))
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "Missing argument 'MODEL'"),
+        (["a", "b", "c", "d", "e"], "5 models: at most 4 fit side by side."),
+        (["a", "--port", "70000"], "--port 70000: expected a number from 1 to 65535."),
+    ],
+)
+def test_refusals(args: list[str], said: str, shown: list, capsys: pytest.CaptureFixture) -> None:
+    assert main(["app", *args]) == 2
+    assert said in capsys.readouterr().err
+    assert shown == []
+
+
+def test_without_gradio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["app", "nowhere"]) == 2
+    assert capsys.readouterr().err == (
+        "unbottle: error: the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'\n"
+    )
+
+
+def test_dry_run(capsys: pytest.CaptureFixture) -> None:
+    assert main(["app", "nowhere", "--dry-run"]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert settings == {"models": ["nowhere"], "host": "127.0.0.1", "port": None, "open": False}

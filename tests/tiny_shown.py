@@ -1,0 +1,35 @@
+"""Models as the page shows them: two tiny causal ones, and one that summarizes."""
+
+from __future__ import annotations
+
+import functools
+
+import tiny_causal
+import tiny_summaries
+
+from unbottle.app.shown_model import ShownModel
+from unbottle.eval.prompt import PROMPTS
+
+METHODS = {"plain": "plain", "cpr": "softmax+cpr:3,9+mi"}
+EXTRA = 7  # rows of the output layer that no token belongs to
+
+
+@functools.cache
+def spelling():
+    return tiny_causal.tokenizer([str(prompt) for prompt in PROMPTS] * 3)
+
+
+@functools.cache
+def causal() -> tuple[ShownModel, ...]:
+    """Both with logits that are wider than the tokenizer."""
+    tokenizer = spelling()
+    return tuple(
+        ShownModel(name=name, model=tiny_causal.model(method, len(tokenizer) + EXTRA), tokenizer=tokenizer)
+        for name, method in METHODS.items()
+    )
+
+
+@functools.cache
+def encoder_decoder() -> tuple[ShownModel, ...]:
+    model = tiny_summaries.model("t5", "s+cepr:20", shake=0.3).eval()
+    return (ShownModel(name="cepr", model=model, tokenizer=tiny_summaries.tokenizer()),)
