@@ -14,7 +14,7 @@ OLDEST_READY := .venv-oldest/.installed
 OLDEST_PIP   := .venv-oldest/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-oldest/constraints.txt
 
 # Other people's packages that models with a head must work with. lm_eval is for tests only, so it is no extra.
-ECOSYSTEM       := test_lm_eval test_quantised test_trl
+ECOSYSTEM       := hf/test_lm_eval hf/test_quantised hf/test_trl test_examples
 ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
@@ -61,7 +61,7 @@ $(OLDEST_READY): pyproject.toml constraints.txt
 	@touch $@
 
 test-ecosystem: $(ECOSYSTEM_READY) ## run the tests with TRL, lm-evaluation-harness and bitsandbytes
-	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-ecosystem/bin/pytest -n $(WORKERS) $(ECOSYSTEM:%=tests/hf/%.py)
+	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-ecosystem/bin/pytest -n $(WORKERS) $(ECOSYSTEM:%=tests/%.py)
 
 $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv-ecosystem (the first time takes several minutes)"

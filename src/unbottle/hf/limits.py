@@ -1,4 +1,4 @@
-"""How much an encoder-decoder model can read and write, from its config. T5 and its kin have no limit."""
+"""How much a model can read and write, from its config. T5 and its kin have no limit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def source_limit(config: Any) -> int | None:
 def target_limit(config: Any) -> int | None:
     """Tokens that the decoder has positions for."""
     return _first(config, "max_decoder_position_embeddings", "max_target_positions", "max_position_embeddings")
+
+
+def length_limit(config: Any) -> int | None:
+    """Tokens that a causal model has positions for."""
+    return _first(config.get_text_config(), "max_position_embeddings", "n_positions")
 
 
 def _first(config: Any, *names: str) -> int | None:

@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from unbottle.data import Windows
 from unbottle.hf import attach
+from unbottle.hf.reach import quick_hub
 from unbottle.recipes.corpus import Corpus, training_texts
 from unbottle.recipes.preset import Backbone, Preset
 from unbottle.recipes.tokenizer import train_tokenizer
@@ -47,7 +48,8 @@ class Lab:
         """The backbone's own, or one that is trained on the text."""
         pretrained = next(iter(self.preset.backbones.values())).pretrained
         if pretrained is not None:
-            return AutoTokenizer.from_pretrained(pretrained)
+            with quick_hub(pretrained):
+                return AutoTokenizer.from_pretrained(pretrained)
         folder = self.folder / "tokenizer"
         if not folder.exists():
             assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
@@ -101,7 +103,9 @@ class Lab:
         return AutoModelForCausalLM.from_pretrained(path).eval()
 
     def _with_head(self, method: str, seed: int, size: str) -> Any:
-        model = AutoModelForCausalLM.from_pretrained(self.base(size))
+        base = self.base(size)
+        with quick_hub(base):
+            model = AutoModelForCausalLM.from_pretrained(base)
         torch.manual_seed(seed)
         return attach(model, method)
 

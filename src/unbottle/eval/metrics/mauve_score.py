@@ -57,9 +57,10 @@ def _features(texts: Sequence[str], settings: Mauve) -> Any:
     from transformers import AutoModel, AutoTokenizer
 
     from unbottle.eval.device import best_device
+    from unbottle.hf.reach import quick_hub
 
     try:
-        with quietly():
+        with quietly(), quick_hub(settings.model):
             model = AutoModel.from_pretrained(settings.model).to(best_device()).eval()
             tokenizer = AutoTokenizer.from_pretrained(settings.model)
     except (OSError, ValueError, ImportError) as error:

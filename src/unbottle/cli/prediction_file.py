@@ -51,17 +51,17 @@ def fingerprint(path: Path, column: str) -> tuple[int, str]:
     return count, made.hexdigest()[:16]
 
 
-class SummaryFile:
+class PredictionFile:
     """Lines of JSON, written as they come. Beside it, in NAME.config.json, is what they depend on.
 
     Without a path they go to stdout.
     """
 
-    def __init__(self, path: Path | None, settings: dict[str, Any]) -> None:
-        self.path, self.settings = path, settings
+    def __init__(self, path: Path | None, settings: dict[str, Any], command: str) -> None:
+        self.path, self.settings, self.command = path, settings, command
         self._file: IO[str] = sys.stdout
 
-    def __enter__(self) -> SummaryFile:
+    def __enter__(self) -> PredictionFile:
         return self
 
     def __exit__(
@@ -101,7 +101,9 @@ class SummaryFile:
         except (OSError, ValueError):
             found = None
         if not isinstance(found, dict):
-            raise ValueError(f"{self.path} exists, and unbottle summarize did not write it. Give another --output.")
+            raise ValueError(
+                f"{self.path} exists, and unbottle {self.command} did not write it. Give another --output."
+            )
         for name, value in self.settings.items():
             if found.get(name) != value:
                 raise ValueError(
