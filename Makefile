@@ -18,12 +18,15 @@ ECOSYSTEM       := hf/test_lm_eval hf/test_quantised hf/test_trl test_examples
 ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
+# The site: the pages are made in .venv, which has unbottle, and put together by Zensical in an environment of its own.
+DOCS_READY := .venv-docs/.installed
+
 # One thread per worker: two workers with a thread pool each would fight for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-full test-oldest test-ecosystem format format-check lint types check clean
+.PHONY: help setup test test-full test-oldest test-ecosystem docs documents format format-check lint types check clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +73,21 @@ $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised]' lm_eval
 	@touch $@
 
+docs: $(READY) $(DOCS_READY) ## build the site into site/
+	@$(BIN)/python scripts/build_reference.py
+	@.venv-docs/bin/zensical build --clean --strict
+
+$(DOCS_READY): pyproject.toml constraints.txt
+	@echo "Installing into .venv-docs"
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt zensical
+	@touch $@
+
+documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, the picture
+	@$(BIN)/python scripts/readme_methods.py
+	@$(BIN)/python scripts/which_method.py
+	@$(BIN)/python scripts/picture.py
+
 format: $(READY) ## sort imports and reformat
 	@$(BIN)/ruff check --quiet --select I --fix .
 	@$(BIN)/ruff format .
@@ -85,6 +103,6 @@ types: $(READY) ## run mypy
 
 check: format-check lint types test ## everything a change must pass
 
-clean: ## delete caches and built packages (environments stay)
-	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## delete caches, built packages and the built site (environments stay)
+	@rm -rf build dist site docs/reference .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name '.venv*' -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
