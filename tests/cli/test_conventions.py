@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import functools
+import importlib
 import json
 import pathlib
 from dataclasses import dataclass
@@ -36,59 +38,59 @@ class Line:
 
 LINES = {
     "methods": Line(
-        line="softmax+c --model {causal}", interrupt="unbottle.cli.plain_model.plain_model", method="softmax+c",
+        line="softmax+c --model {causal}", interrupt="unbottle.cli.plain_model:plain_model", method="softmax+c",
     ),
-    "doctor": Line(line="", interrupt="unbottle.cli.health.checks"),
+    "doctor": Line(line="", interrupt="unbottle.cli.health:checks"),
     "generate": Line(
-        line="{causal} --file {text} --new-tokens 3 --output {output}.txt", interrupt="unbottle.cli.predicting.one",
+        line="{causal} --file {text} --new-tokens 3 --output {output}.txt", interrupt="unbottle.cli.predicting:one",
         file="{text}", model="{causal}", output="{output}.txt",
     ),
     "bench": Line(
         line="--shape tiny --measure loss --repeats 1 --threads 1 --no-memory --method softmax+c --output {output}",
-        interrupt="unbottle.bench.run.work", method="softmax+c", output="{output}",
+        interrupt="unbottle.bench.run:work", method="softmax+c", output="{output}",
     ),
     "reproduce": Line(
         line="order-bias --preset tiny --data {text} --method softmax+mi --work {output}-work --output {output}",
-        interrupt="unbottle.recipes.lab.Lab.trained", method="softmax+mi", file="{text}", output="{output}",
+        interrupt="unbottle.recipes.lab:Lab.trained", method="softmax+mi", file="{text}", output="{output}",
         quick=False,
     ),
     "summarize": Line(
         line="{text} --model {seq2seq} --max-length 4 --output {output}.txt",
-        interrupt="unbottle.cli.predicting.one", file="{text}", model="{seq2seq}", output="{output}.txt",
+        interrupt="unbottle.cli.predicting:one", file="{text}", model="{seq2seq}", output="{output}.txt",
     ),
     "train lm": Line(
         line="--model {causal} --data {text} --method softmax+c --length 8 --max-steps 1 --output {output}",
-        interrupt="unbottle.cli.train_lm.data_of", method="softmax+c", file="{text}", model="{causal}",
+        interrupt="unbottle.cli.train_lm:data_of", method="softmax+c", file="{text}", model="{causal}",
         output="{output}", quick=False,
     ),
     "train summarize": Line(
         line="--model {seq2seq} --data {pairs} --method s+c --max-steps 1 --output {output}",
-        interrupt="unbottle.cli.train_summarize.data_of", method="s+c", file="{pairs}", model="{seq2seq}",
+        interrupt="unbottle.cli.train_summarize:data_of", method="s+c", file="{pairs}", model="{seq2seq}",
         output="{output}", quick=False,
     ),
     "eval perplexity": Line(
         line="{causal} --data {text} --part all --length 8 --tagger none --output {output}",
-        interrupt="unbottle.eval.perplexity.perplexity", file="{text}", model="{causal}", output="{output}",
+        interrupt="unbottle.eval.perplexity:perplexity", file="{text}", model="{causal}", output="{output}",
     ),
     "eval completion": Line(
         line="{causal} --data {text} --part all --prompts 3 --words 3 --samples 2 --tagger rules --output {output}",
-        interrupt="unbottle.eval.completion.completion", file="{text}", model="{causal}", output="{output}",
+        interrupt="unbottle.eval.completion:completion", file="{text}", model="{causal}", output="{output}",
     ),
     "eval lm-eval": Line(
-        line="{causal} --tasks piqa --output {output}", interrupt="unbottle.eval.harness.harness", output="{output}",
+        line="{causal} --tasks piqa --output {output}", interrupt="unbottle.eval.harness:harness", output="{output}",
         quick=False,
     ),
     "eval analogy": Line(
         line="{causal} --size 2 --kind edge --relation family --output {output}",
-        interrupt="unbottle.eval.analogy.analogy", model="{causal}", output="{output}",
+        interrupt="unbottle.eval.analogy:analogy", model="{causal}", output="{output}",
     ),
     "eval probe": Line(
         line="{causal} --prompt [tea]_[milk]_or --shuffles 2 --output {output}",
-        interrupt="unbottle.eval.probe.probe", model="{causal}", output="{output}",
+        interrupt="unbottle.eval.probe:probe", model="{causal}", output="{output}",
     ),
     "eval summaries": Line(
         line="--predictions {pairs} --prediction-column summary --metrics length --output {output}",
-        interrupt="unbottle.cli.eval_summaries.evaluate", file="{pairs}", output="{output}",
+        interrupt="unbottle.cli.eval_summaries:evaluate", file="{pairs}", output="{output}",
     ),
 }  # fmt: skip
 NAMES = pytest.mark.parametrize("name", list(COMMANDS))
@@ -194,6 +196,7 @@ def test_no_space_left(name, made, tmp_path, capsys, monkeypatch) -> None:
         return before(self, mode, *args, **options)
 
     monkeypatch.setattr(pathlib.Path, "open", full)
+    monkeypatch.setattr(pathlib.Path, "write_text", lambda self, text, **options: full(self, "w").write(text))
     refused(capsys, words(name, made, tmp_path), "No space left")
 
 
@@ -202,7 +205,9 @@ def test_ctrl_c(name, made, tmp_path, capsys, monkeypatch) -> None:
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LINES[name].interrupt, interrupted)
+    module, _, path = LINES[name].interrupt.partition(":")
+    *outer, last = path.split(".")
+    monkeypatch.setattr(functools.reduce(getattr, outer, importlib.import_module(module)), last, interrupted)
     assert main(words(name, made, tmp_path)) == 130
     err = capsys.readouterr().err
     assert err.endswith("unbottle: interrupted\n")

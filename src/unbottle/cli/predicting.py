@@ -55,8 +55,9 @@ def predict(file: str, load: Callable[[], Sequence[Writer]], job: Job) -> None:
 
 def one(text: str, load: Callable[[], Sequence[Writer]], job: Job) -> None:
     """What one model writes, and nothing else; of several, each after its name."""
-    from unbottle.cli.run_folder import write_text
+    from unbottle.cli.run_folder import prepare_file, write_text
 
+    prepare_file(job.output)
     writers, found = load(), []
     for writer in writers:
         dropped = Dropped(job.read, job.written, job.dropped_at, name=writer.name if len(writers) > 1 else "")
@@ -93,12 +94,14 @@ def many(path: Path, load: Callable[[], Sequence[Writer]], job: Job) -> None:
     """Each row of a jsonl file. All of it is checked before a model is loaded."""
     from unbottle.cli.prediction_file import PredictionFile, fingerprint, rows_of
     from unbottle.cli.progress import progress
+    from unbottle.cli.run_folder import prepare_file
     from unbottle.hf.checksum import checksum
 
     output, batch = job.output, job.decoding.batch
     if output is not None and output.resolve() == path.resolve():
         raise ValueError(f"--output {output}: that is the file to read. Give another one.")
     total, content = fingerprint(path, job.column)
+    prepare_file(output)
     writers = load()
     sums = [checksum(writer.model) for writer in writers]
     settings = {"input": content, "text_column": job.column, "model": sums[0] if len(sums) == 1 else sums}
