@@ -1,7 +1,7 @@
 """The generated pages of the docs: python scripts/build_reference.py writes docs/reference/ (it is not in git).
 
-`api-*.md` from docstrings, `cli.md` from every --help, `methods.md` from `unbottle methods`. Docstrings here are plain text
-with equations in columns, which mkdocstrings would read as Markdown; so they are shown as they are.
+`api-*.md` from docstrings, `cli.md` from every --help, `methods.md` from `unbottle methods`. Docstrings here are plain
+text with equations in columns, which mkdocstrings would read as Markdown; so they are shown as they are.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def perplexities() -> dict[str, float]:
 def main(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, 3, figsize=(11, 3.1), layout="constrained", width_ratios=(1, 1.15, 1.6))
+        figure, axes = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained", width_ratios=(1, 1.15, 1.6))
         for draw, place in zip((draw_plane, draw_bars, draw_perplexities), axes, strict=True):
             draw(place)
         figure.savefig(path, metadata={"Date": None})
@@ -66,9 +66,9 @@ def draw_plane(axes: plt.Axes) -> None:
     for word, (x, y) in WORDS.items():
         wanted = word in WANTED
         axes.plot(x, y, "o", color=BLUE if wanted else GREY, markersize=9)
-        axes.annotate(
-            word, (x, y), textcoords="offset points", xytext=(0, 10), ha="center", color=BLUE if wanted else "#555"
-        )
+        above = (0, 10) if y else (0, -18)
+        colour = BLUE if wanted else "#555"
+        axes.annotate(word, (x, y), textcoords="offset points", xytext=above, ha="center", color=colour)
     axes.plot([0, 1], [1, 0], "--", color=BLUE, linewidth=1)
     axes.plot([0, 1, 1, 0, 0], [0, 0, 1, 1, 0], color=GREY, linewidth=0.8, zorder=0)
     axes.set(xlim=(-0.4, 1.4), ylim=(-0.3, 1.4), title="next word: king or woman")
@@ -84,7 +84,7 @@ def draw_bars(axes: plt.Axes) -> None:
         axes.bar_label(drawn, fmt="%.2f", padding=2, fontsize=8)
     axes.set_yticks(heights, [*WORDS])
     axes.set(xlim=(0, 0.75), title="probability", xticks=[])
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.45, 0.0))
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 

@@ -32,7 +32,7 @@ THIRD_PARTY = {
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
     "recipes": {"torch", "transformers", "tokenizers"},
-    "cli": {"typer", "rich", "yaml", "transformers"},
+    "cli": {"typer", "rich", "yaml", "transformers", "torch", "packaging"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
 
