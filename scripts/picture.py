@@ -27,7 +27,7 @@ SHOWN = ("softmax+mi", "mos+mi", "softmax+c+mi", "ps+mi", "softmax+p+mi", "softm
 STYLE = {"svg.hashsalt": "unbottle", "svg.fonttype": "none", "font.size": 9}  # the same file again
 
 
-def best(projections: int, steps: int = 20000, rate: float = 0.5) -> dict[str, float]:
+def best(projections: int, steps: int = 3000, rate: float = 2.0) -> dict[str, float]:
     """The distribution with the least cross entropy: one state for all words, or a second one for the context's."""
     rows = np.array([*WORDS.values()])
     which = np.array([projections - 1 if word in CONTEXT else 0 for word in WORDS])

@@ -142,8 +142,12 @@ def requirements(extra: str) -> list:
     from packaging.requirements import Requirement
 
     found = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
-    plain = [each for each in found if each.marker is None or each.marker.evaluate({"extra": ""})]
-    return [each for each in found if each not in plain and each.marker.evaluate({"extra": extra})] if extra else plain
+
+    def applies(each: Requirement, extra: str) -> bool:
+        return each.marker is None or each.marker.evaluate({"extra": extra})
+
+    plain = [each for each in found if applies(each, "")]
+    return [each for each in found if each not in plain and applies(each, extra)] if extra else plain
 
 
 def version(name: str) -> str | None:
