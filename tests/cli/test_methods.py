@@ -95,6 +95,15 @@ def test_a_model_of_ones_own(tmp_path, capsys) -> None:
     assert found[0][0]["parameters"]["by part"] == {"prior": 34, "L_V": 272, "L_V2": 272}
 
 
+@pytest.mark.parametrize("method", ["pg", "ps+mi", "copynet", "mos:2+c", "softmax+cpr:3,9+wbwr:5+mi:2x2"])
+def test_it_counts_all_that_attach_adds(method: str, tmp_path, capsys) -> None:
+    folder = tiny_causal.saved(tmp_path, "plain", byte_pairs())
+    capsys.readouterr()
+    (found,) = json.loads(run(capsys, method, "--model", folder, "--json"))
+    head = tiny_causal.model(method, len(byte_pairs())).head
+    assert found["parameters"]["added"] == sum(parameter.numel() for parameter in head.parameters())
+
+
 def test_refusals(capsys) -> None:
     for args, said in (
         (["s+e"], "this model has no encoder"),
