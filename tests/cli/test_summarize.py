@@ -98,7 +98,7 @@ def test_many_documents_go_on_after_a_break(model: str, tmp_path: Path, capsys) 
     err = run(capsys, *given, "--seed", "1", "--output", str(output), code=2)[1]
     assert "holds predictions of other settings: seed was 0 and is 1 now" in err
     output.with_name("found.jsonl.config.json").unlink()
-    assert "unbottle summarize did not write it" in run(capsys, *given, "--output", str(output), code=2)[1]
+    assert "unbottle did not write it" in run(capsys, *given, "--output", str(output), code=2)[1]
     assert "that is the file to read" in run(capsys, *given, "--output", str(path), code=2)[1]
 
 

@@ -15,6 +15,8 @@ METHODS = [name for name in dict.fromkeys(map(shrunk, PAPER_METHODS)) if not Met
 DEFAULT = {False: "softmax+cpr:3,6+mi", True: "softmax+cepr:3+mi"}
 SLIDING, OLD = ("gemma2", "mistral"), Version(transformers.__version__) < Version("5.15")
 EVERY_MODE = ("gpt2", "gemma2", "t5", "marian")
+SUMMARIES = ("s", "copynet", "pg", "ps", "s+r:20", "s+e", "s+ce", "s+cer:20", "s+cepr:20", "s+cepr:20+mi")
+SUMMARY_METHODS = {shrunk(name) for name in SUMMARIES}  # the paper's for T5 and BART
 
 
 def fits(method: str, name: str, mode: str) -> bool:
@@ -39,6 +41,7 @@ def matrix() -> list:
                 fast = (usual and (name in EVERY_MODE or mode in ("greedy", "padding"))) or (
                     name in ("gpt2", "bart") and mode in ("greedy", "beams")
                 )
+                fast |= method in SUMMARY_METHODS and name in ("t5", "bart") and mode in ("greedy", "beams", "padding")
                 rows.append(pytest.param(method, name, mode, marks=[] if fast else [pytest.mark.full]))
     return rows
 

@@ -1,6 +1,7 @@
 """Results: every row is on disk at once, comes back, and is not mixed with rows of other settings."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -59,3 +60,33 @@ def test_results_of_other_settings_are_refused(tmp_path) -> None:
     Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
     with pytest.raises(ValueError, match="another preset or text"):
         Record(tmp_path, EXPERIMENT, SETTINGS | {"data": "other"})
+
+
+def test_a_row_that_another_process_has_added_meanwhile_is_there_once(tmp_path) -> None:
+    one, two = Record(tmp_path, EXPERIMENT, SETTINGS), Record(tmp_path, EXPERIMENT, SETTINGS)
+    one.add(row("softmax", 0, 10.0))
+    two.add(row("softmax", 0, 11.0))
+    assert [each.found["perplexity"] for each in two.rows] == [10.0]
+
+
+def test_columns_in_parts_stand_in_tables_of_their_own(tmp_path) -> None:
+    """The paper's numbers are with their like: by title, of the data set and of the size that it is like."""
+    experiment = replace(
+        EXPERIMENT,
+        columns=(Column("Loss", "loss", 3, "model"), Column("R1", "r1", 1, "summaries")),
+        paper_columns=("Loss", "R1"),
+        paper_by_data={"news": {"T5-Small": {"softmax": (0.5, 30.0)}, "T5-Base": {"softmax": (0.25, 40.0)}}},
+    )
+    beside = {"preset": {"name": "cpu", "beside": {"wide": "T5-Base"}}, "data": "news"}
+    record = Record(tmp_path / "news", experiment, beside)
+    for method in experiment.methods:
+        record.add(Row(method, 0, "wide", {"loss": 2.0, "r1": 20.0}))
+    lines = [line for line in record.document().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert cells[0] == ["Method", "Loss", "paper: Loss"]
+    assert cells[2:4] == [["Softmax", "2.000", "0.25"], ["S + C", "2.000", ""]]
+    assert cells[4] == ["Method", "R1", "paper: R1"]
+    assert cells[6] == ["Softmax", "20.0", "40"]
+    other = Record(tmp_path / "other", experiment, beside | {"data": "other"})
+    other.add(Row("softmax", 0, "wide", {"loss": 2.0, "r1": 20.0}))
+    assert "paper:" not in other.document()

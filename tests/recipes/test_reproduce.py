@@ -7,6 +7,7 @@ import pytest
 
 from unbottle.cli.program import main
 from unbottle.recipes.choices import EXPERIMENTS
+from unbottle.recipes.preset import PRESETS
 
 ROWS = {
     "table1": ["softmax", "softmax+cpr:20,100+mi"],
@@ -54,7 +55,7 @@ def test_every_experiment_runs_and_says_what_it_found(name, text, folders, capsy
     folder = folders[1] / name
     data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     experiment = EXPERIMENTS[name]
-    sizes = 2 if experiment.all_sizes else 1
+    sizes = len(experiment.sizes(PRESETS["tiny"]))
     assert sorted(row["method"] for row in data["rows"]) == sorted(ROWS[name] * sizes)
     for row in data["rows"]:
         for column in experiment.columns:
@@ -98,6 +99,7 @@ def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
         (["table9"], "experiment 'table9': unknown. Known: table1"),
         (["table1", "--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
         (["table1", "--method", "softmax+e"], "method 'softmax+e': no row of table1"),
+        (["table1", "--size", "medium"], "size 'medium': no backbone of table1. There are: small."),
         (["table1", "--preset", "tiny"], "has no text of its own. Name one with --data."),
         (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),
     ],

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 unbottle eval summaries --predictions runs/cepr/predictions.jsonl --output runs/cepr/scores
+unbottle eval summaries --model runs/cepr/model --data test.jsonl --text-column dialogue --output runs/cepr/scores
 unbottle eval summaries --predictions cepr.jsonl --against softmax.jsonl --metrics r1,r2,rl,support
 unbottle eval summaries --predictions cepr.jsonl --data samsum/test.jsonl --text-column dialogue
 unbottle eval summaries --predictions cepr.jsonl --metrics all --entailment factcc-samsum --mauve-model gpt2
@@ -31,10 +32,16 @@ DIGITS = 3
 
 def eval_summaries(
     predictions: Annotated[
-        Path, typer.Option(metavar="FILE", help="jsonl (or csv, parquet) with id, document, summary and prediction.")
-    ],
+        Path | None,
+        typer.Option(metavar="FILE", help="jsonl (or csv, parquet) with id, document, summary and prediction."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Instead: this model writes them, of --data, into --output."),
+    ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Documents and summaries, joined with the predictions by id.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Documents and summaries; joined with --predictions by id."),
     ] = None,
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Predictions of another run, to be compared by id.")
@@ -59,6 +66,10 @@ def eval_summaries(
     mauve_model: Annotated[
         str, typer.Option(metavar="MODEL", help="For mauve: whose hidden states are the features.")
     ] = "gpt2-large",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="How --model writes; repeatable. See --dry-run. [the paper's]"),
+    ] = None,
     rounds: Annotated[int, typer.Option(metavar="N", help="How often examples are drawn for an interval.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the drawing.")] = 0,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
@@ -70,10 +81,14 @@ def eval_summaries(
     in the references. support is the share of names and numbers that the source has: it finds what is invented, not
     what is true but said of someone else. copy-rate is the share of words in stretches copied from the source,
     copy-density the mean length of these stretches. A metric that can not run says why. Two runs are compared by
-    approximate randomisation (two-sided p values, not corrected for the number of metrics).
+    approximate randomisation (two-sided p values, not corrected for the number of metrics). With --model, what was
+    written is kept in DIR/predictions.jsonl, and a run that was killed goes on from there.
     """
     from unbottle.cli.run_folder import config_of, prepare, write_run
     from unbottle.cli.summary_files import Files
+    from unbottle.cli.train_settings import changed, pairs_of
+    from unbottle.cli.written_summaries import NAME, Rows, written_summaries
+    from unbottle.eval.decoding import Decoding
     from unbottle.eval.metrics.entailment import Entailment
     from unbottle.eval.metrics.mauve_score import Mauve
     from unbottle.eval.resampling import Drawing
@@ -83,17 +98,31 @@ def eval_summaries(
 
     names = known([name.strip() for name in metrics.split(",") if name.strip()] or DEFAULT)
     columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
-    files = Files(predictions=predictions, data=data, against=against, columns=columns)
+    if (predictions is None) == (model is None):
+        raise ValueError("give --predictions, a file, or --model, which writes them; one of them.")
+    decoding = changed(Decoding(), pairs_of(setting or []))
+    joined = data if model is None or against is not None else None  # what a model writes has all of its row
+    files = Files(predictions=predictions or (output or Path()) / NAME, data=joined, against=against, columns=columns)
     options = Options(
         entailment=Entailment(model=entailment, label=entailment_label),
         mauve=Mauve(model=mauve_model),
         drawing=Drawing(rounds=rounds, seed=seed),
     )
-    settings = {**files.to_dict(), "metrics": list(names), "tagger": tagger}
+    writing = {} if model is None else {"model": model, "data": data and str(data), "decoding": decoding.to_dict()}
+    settings = {**files.to_dict(), **writing, "metrics": list(names), "tagger": tagger}
     config = config_of("eval summaries", {**settings, **{name: vars(part) for name, part in vars(options).items()}})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
+    if model is not None:
+        if data is None or output is None:
+            raise ValueError(
+                "--model needs --data, the documents, and --output, a folder for what it writes about them."
+            )
+        prepare(output)
+        written_summaries(model, Rows(path=data, columns=columns, needed=needs(names)), decoding, output)
+    elif setting:
+        raise ValueError("--set is for --model: predictions of a file are written already.")
     runs, notes = read(files, names)
     prepare(output)
     scores, comparison = evaluate(runs, names, tagger, options)
@@ -105,9 +134,8 @@ def eval_summaries(
 def read(files: Files, names: Sequence[str]) -> tuple[dict[str, Examples], list[str]]:
     """The runs, on the examples that they have in common; and what was left out."""
     from unbottle.eval.summary_examples import in_common
-    from unbottle.eval.summary_metrics import METRICS
 
-    needed = {need for name in names for need in METRICS[name].needs}
+    needed = needs(names)
     first, notes = files.examples(files.predictions, needed)
     if files.against is None:
         return {FIRST: first}, notes
@@ -117,6 +145,13 @@ def read(files: Files, names: Sequence[str]) -> tuple[dict[str, Examples], list[
         if left := len(run.ids) - len(one.ids):
             more.append(f"{left} of {len(run.ids)} examples of {path} are not in the other run and left out.")
     return {FIRST: one, SECOND: other}, [*notes, *more]
+
+
+def needs(names: Sequence[str]) -> set[str]:
+    """What the metrics are about, by our names for the columns."""
+    from unbottle.eval.summary_metrics import METRICS
+
+    return {need for name in names for need in METRICS[name].needs}
 
 
 def evaluate(

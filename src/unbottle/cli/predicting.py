@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import tee
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -92,35 +92,30 @@ def one_text(file: str, job: Job) -> str:
 
 def many(path: Path, load: Callable[[], Sequence[Writer]], job: Job) -> None:
     """Each row of a jsonl file. All of it is checked before a model is loaded."""
-    from unbottle.cli.prediction_file import PredictionFile, fingerprint, rows_of
+    from unbottle.cli.document_file import documents_of
     from unbottle.cli.progress import progress
     from unbottle.cli.run_folder import prepare_file
+    from unbottle.eval.summary_file import SummaryFile
+    from unbottle.eval.write_summaries import write_rows
     from unbottle.hf.checksum import checksum
 
-    output, batch = job.output, job.decoding.batch
+    output = job.output
     if output is not None and output.resolve() == path.resolve():
         raise ValueError(f"--output {output}: that is the file to read. Give another one.")
-    total, content = fingerprint(path, job.column)
+    documents = documents_of(path, job.column)
     prepare_file(output)
     writers = load()
     sums = [checksum(writer.model) for writer in writers]
-    settings = {"input": content, "text_column": job.column, "model": sums[0] if len(sums) == 1 else sums}
+    settings = {"input": documents.content, "text_column": job.column, "model": sums[0] if len(sums) == 1 else sums}
     dropped = [
         Dropped(job.read, job.written, job.dropped_at, name=writer.name if len(writers) > 1 else "")
         for writer in writers
     ]
-    with PredictionFile(output, settings | job.decoding.to_dict(), job.command) as written, progress() as report:
-        done = written.resume(total, batch)
-        rows, *copies = tee(rows_of(path, job.column, done), 1 + len(writers))
-        streams = [
-            counts.watch(writer.write(_texts(copy, job.column), first_batch=done // batch))
-            for writer, copy, counts in zip(writers, copies, dropped, strict=True)
-        ]
+    watched = [partial(_watched, writer, counts) for writer, counts in zip(writers, dropped, strict=True)]
+    with SummaryFile(output, settings | job.decoding.to_dict()) as file, progress() as report:
         try:
-            for row, *found in zip(rows, *streams, strict=True):
-                written.add(row | _fields(writers, found))
-                done += 1
-                report(done, total, f"{done} of {total} {job.read}s")
+            fields = partial(_fields, writers)
+            write_rows(file, documents, watched, job.decoding.batch, fields, read=job.read, report=report)
         finally:
             for counts in dropped:
                 counts.tell()
@@ -128,8 +123,8 @@ def many(path: Path, load: Callable[[], Sequence[Writer]], job: Job) -> None:
         print(f"Written to {output}", file=sys.stderr)
 
 
-def _texts(rows: Iterable[dict[str, Any]], column: str) -> Iterator[str]:
-    return (row[column] or "" for row in rows)
+def _watched(writer: Writer, counts: Dropped, texts: Iterable[str], first_batch: int) -> Iterator[Prediction]:
+    return counts.watch(writer.write(texts, first_batch=first_batch))
 
 
 def _fields(writers: Sequence[Writer], found: Sequence[Prediction]) -> dict[str, Any]:

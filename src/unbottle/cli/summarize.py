@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,15 +66,20 @@ def summarize(
         dropped_at="end",
     )  # fmt: skip
     with one_line_warnings():
-        predict(file, lambda: [loaded(model, decoding)], job)
+        predict(file, lambda: [writer(model, decoding)], job)
 
 
-def loaded(model: str, decoding: Decoding) -> Writer:
-    from unbottle.cli.causal_model import seq2seq_model
+def writer(model: str, decoding: Decoding) -> Writer:
     from unbottle.cli.predicting import Writer
-    from unbottle.eval.device import best_device
     from unbottle.eval.generate import predictions
 
-    network, tokenizer = seq2seq_model(model)
-    network = network.to(best_device())
+    network, tokenizer = loaded(model)
     return Writer(name=model, model=network, write=partial(predictions, network, tokenizer, decoding=decoding))
+
+
+def loaded(model: str) -> tuple[Any, Any]:
+    from unbottle.cli.causal_model import seq2seq_model
+    from unbottle.eval.device import best_device
+
+    network, tokenizer = seq2seq_model(model)
+    return network.to(best_device()), tokenizer

@@ -21,21 +21,31 @@ def settings_of(
     folder: str = FOLDER,
 ) -> Any:
     """A preset, what was told beside it, and KEY=VALUE last."""
-    changes = dict(told)
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set accumulate=4.")
-        changes[name.strip().replace("-", "_")] = value
+    changes = {**told, **pairs_of(pairs)}
     preset = changes.pop("preset", DEFAULT)
     if preset not in presets:
         raise ValueError(f"preset {preset!r}: unknown. Known: {', '.join(presets)}.")
-    types = {field.name: str(field.type) for field in fields(presets[preset])}
+    return changed(presets[preset], {"output": folder} | changes)
+
+
+def pairs_of(pairs: Sequence[str]) -> dict[str, str]:
+    """What --set KEY=VALUE says, by the names of the settings."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set batch=4.")
+        found[name.strip().replace("-", "_")] = value
+    return found
+
+
+def changed(settings: Any, changes: Mapping[str, Any]) -> Any:
+    """The settings, a frozen dataclass, with these changes, whoever spelled them."""
+    types = {field.name: str(field.type) for field in fields(settings)}
     for name in changes:
         if name not in types:
             raise ValueError(f"setting {name!r}: unknown. Known: {', '.join(types)}.")
-    values = {name: convert(name, value, types[name]) for name, value in changes.items()}
-    return replace(presets[preset], **{"output": folder} | values)
+    return replace(settings, **{name: convert(name, value, types[name]) for name, value in changes.items()})
 
 
 def convert(name: str, value: Any, kind: str) -> Any:

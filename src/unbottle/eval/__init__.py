@@ -13,7 +13,9 @@ from unbottle.eval.prompt import PROMPTS, Prompt
 from unbottle.eval.proper_nouns import tagger
 from unbottle.eval.summary_comparison import Comparison, compare_summaries
 from unbottle.eval.summary_examples import Columns, Examples, in_common
+from unbottle.eval.summary_loss import SummaryLoss, summary_loss
 from unbottle.eval.summary_scores import Options, Score, Scores, score_examples, summary_scores
+from unbottle.eval.write_summaries import Documents, write_summaries
 
 __all__ = [
     "PROMPTS",
@@ -22,6 +24,7 @@ __all__ = [
     "Comparison",
     "Completion",
     "Decoding",
+    "Documents",
     "Examples",
     "Options",
     "OrderBias",
@@ -33,6 +36,7 @@ __all__ = [
     "Protocol",
     "Score",
     "Scores",
+    "SummaryLoss",
     "analogy",
     "compare_summaries",
     "completion",
@@ -44,6 +48,8 @@ __all__ = [
     "probe",
     "rescore",
     "score_examples",
+    "summary_loss",
     "summary_scores",
     "tagger",
+    "write_summaries",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unbottle.eval.evaluating import evaluating
 from unbottle.eval.group import Group, Tally
+from unbottle.eval.losses import losses_of
 from unbottle.eval.overlapping import IGNORED, Overlapping
 from unbottle.eval.spans import tokens_of_words
 from unbottle.eval.where import CONTEXT, ELSEWHERE, TOP, in_context, in_top
@@ -119,16 +120,10 @@ def _scored(model: Any, reference: Any, rows: Sequence[Window], k: int) -> tuple
     for row, found in zip(rows, logits, strict=True):
         labels = row["labels"][1:].to(found.device)
         kept = (labels != IGNORED).nonzero()[:, 0]
-        losses.append(_losses(found[:-1][kept], labels[kept]).cpu())
+        losses.append(losses_of(found[:-1][kept], labels[kept]).cpu())
     if reference is None:
         likely = [in_top(found[:-1], row[1:].to(found.device), k).cpu() for row, found in zip(ids, logits, strict=True)]
     return losses, likely
-
-
-def _losses(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[Tensor, "P"]:
-    """log sum_x exp logit(x) - logit(target). What a mixture calls logits are log-probabilities, whose sum is one."""
-    values = logits if logits.dtype == torch.float64 else logits.float()
-    return values.logsumexp(dim=-1) - values.gather(-1, targets[:, None])[:, 0]
 
 
 def _likely(reference: Any, ids: Int[Tensor, "B T"], k: int) -> list[Tensor]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from unbottle.recipes.analogies import ANALOGY
 from unbottle.recipes.completions import TABLE3
 from unbottle.recipes.experiment import Experiment
 from unbottle.recipes.perplexities import SIZE_CURVE, TABLE1, TABLE2
-from unbottle.recipes.preset import PRESETS, Preset
 from unbottle.recipes.prompts import ORDER_BIAS, TABLE4
+from unbottle.recipes.summaries import SUMMARIZATION, T5_SIZE_CURVE
 from unbottle.spec import Method
 
 EXPERIMENTS = {
-    experiment.name: experiment for experiment in (TABLE1, TABLE2, TABLE3, TABLE4, ANALOGY, SIZE_CURVE, ORDER_BIAS)
-}
+    experiment.name: experiment
+    for experiment in (
+        TABLE1, TABLE2, TABLE3, TABLE4, ANALOGY, SIZE_CURVE, ORDER_BIAS, SUMMARIZATION, T5_SIZE_CURVE,
+    )
+}  # fmt: skip
 
 
 def chosen_experiment(name: str) -> Experiment:
@@ -23,10 +27,20 @@ def chosen_experiment(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-def chosen_preset(name: str) -> Preset:
-    if name not in PRESETS:
-        raise ValueError(f"preset {name!r}: unknown. Known: {', '.join(PRESETS)}.")
-    return PRESETS[name]
+def chosen_preset(experiment: Experiment, name: str) -> Any:
+    presets = experiment.lab.presets
+    if name not in presets:
+        raise ValueError(f"preset {name!r}: unknown. Known: {', '.join(presets)}.")
+    return presets[name]
+
+
+def chosen_sizes(experiment: Experiment, preset: Any, names: Sequence[str]) -> list[str]:
+    """Backbones of the experiment, in its order."""
+    sizes = experiment.sizes(preset)
+    for name in names:
+        if name not in sizes:
+            raise ValueError(f"size {name!r}: no backbone of {experiment.name}. There are: {', '.join(sizes)}.")
+    return [size for size in sizes if not names or size in names]
 
 
 def chosen_methods(experiment: Experiment, names: Sequence[str]) -> list[str]:

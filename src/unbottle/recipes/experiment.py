@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unbottle.recipes.any_lab import AnyLab
 from unbottle.recipes.lab import Lab
 
 
@@ -17,6 +18,7 @@ class Column:
     title: str
     key: str
     digits: int = 2
+    part: str = ""  # columns of different parts stand in tables of their own
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,17 @@ class Row:
     found: dict[str, Any]
 
 
-Measure = Callable[[Lab, str, int, str], dict[str, Any]]  # (lab, method, seed, size of the backbone) -> what was found
+Measure = Callable[[Any, str, int, str], dict[str, Any]]  # (lab, method, seed, size of the backbone) -> what was found
 Plot = Callable[[Sequence[Row], Path], None]
+Paper = Mapping[str, Mapping[str, tuple[float, ...]]]  # size -> method -> numbers
+
+
+def first_size(preset: Any) -> tuple[str, ...]:
+    return every_size(preset)[:1]
+
+
+def every_size(preset: Any) -> tuple[str, ...]:
+    return tuple(preset.backbones)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +52,15 @@ class Experiment:
     measure: Measure
     columns: tuple[Column, ...]
     paper_columns: tuple[str, ...] = ()
-    paper: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)  # size -> method -> numbers
-    all_sizes: bool = False  # else the first backbone only
-    finish: Callable[[Lab, Sequence[Row]], dict[str, Any]] | None = None  # what is measured of all rows together
+    paper: Paper = field(default_factory=dict)
+    paper_by_data: Mapping[str, Paper] | None = None  # instead, where the paper has several data sets
+    lab: type[AnyLab] = Lab  # where its models are trained, with which presets
+    sizes: Callable[[Any], Sequence[str]] = first_size  # of a preset: the backbones that take part
+    finish: Callable[[Any, Sequence[Row]], dict[str, Any]] | None = None  # what is measured of all rows together
     plot: Plot | None = None
     note: str = ""
+
+    def reported(self, size: str, data: str) -> Mapping[str, tuple[float, ...]]:
+        """What the paper says about this size, or about its first one; nothing about data that it does not have."""
+        paper = self.paper if self.paper_by_data is None else self.paper_by_data.get(data, {})
+        return paper.get(size) or next(iter(paper.values()), {})

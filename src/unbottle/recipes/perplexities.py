@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,11 +11,11 @@ import torch
 
 from unbottle.eval import perplexity
 from unbottle.recipes import paper
-from unbottle.recipes.experiment import Column, Experiment, Row
+from unbottle.recipes.experiment import Column, Experiment, Row, every_size
 from unbottle.recipes.lab import Lab
+from unbottle.recipes.medians import cpu_medians
 from unbottle.spec import Method
 
-ROUNDS = 15  # of the measurement of time
 CURVE = ("softmax", "softmax+mi", "mos+mi", "ps+mi", "softmax+cpr:20,100+mi")
 WHERE = ("context", "top", "elsewhere")
 
@@ -39,9 +38,6 @@ def measure(lab: Lab, method: str, seed: int, size: str, *, part: str, share: fl
 
 def times(lab: Lab, rows: Sequence[Row]) -> dict[str, Any]:
     """Time of a forward pass of a batch, all methods in turns, as a ratio to the first one."""
-    from unbottle.bench.rounds import SystemClock, Times, take_turns
-    from unbottle.bench.work import Work
-
     seed = rows[0].seed
     size = rows[0].size
     models = {row.method: lab.load(lab.trained(row.method, seed, size=size)) for row in rows if row.seed == seed}
@@ -52,10 +48,7 @@ def times(lab: Lab, rows: Sequence[Row]) -> dict[str, Any]:
         with torch.no_grad():
             model(input_ids=ids, use_cache=False)
 
-    found: Times = {}
-    works = {method: Work(lambda: None, partial(forward, model)) for method, model in models.items()}
-    take_turns(works, found, repeats=ROUNDS, clock=SystemClock(), order=random.Random(0))
-    medians = {method: sorted(time.cpu for time in each)[len(each) // 2] for method, each in found.items()}
+    medians = cpu_medians({method: partial(forward, model) for method, model in models.items()})
     first = medians[rows[0].method]
     return {method: {"time": seconds / first} for method, seconds in medians.items()}
 
@@ -97,7 +90,6 @@ TABLE1 = Experiment(
     ),
     paper_columns=paper.PERPLEXITY_COLUMNS,
     paper={"GPT-2 Small": paper.PERPLEXITY_SMALL, "GPT-2 Medium": paper.PERPLEXITY_MEDIUM},
-    all_sizes=False,
     finish=times,
     plot=dots,
     note="Perplexity in context, in W(100), elsewhere: by where the true next token was. W(100) is that of the plain "
@@ -122,7 +114,7 @@ SIZE_CURVE = Experiment(
     methods=CURVE,
     measure=partial(measure, part="test"),
     columns=(Column("Size", "size"), Column("Loss", "loss", 3)),
-    all_sizes=True,
+    sizes=every_size,
     plot=curve,
     note="The paper shows this as a figure without numbers: its lines fall with size, CPR's lies below those of MoS.",
 )

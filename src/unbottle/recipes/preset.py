@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
+from unbottle.recipes.any_preset import AnyPreset, Backbone
 from unbottle.train import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Backbone:
-    """The plain model that all methods start from: a pretrained one by name, or a GPT-2 that is trained first."""
+class Preset(AnyPreset):
+    """Of experiments on language models."""
 
-    pretrained: str | None = None
-    config: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """Base: how a backbone is trained from nothing, on the first part of the text. Rows: how each method goes on."""
-
-    name: str
-    about: str
-    data: str  # the text unless another one is given
-    backbones: dict[str, Backbone]  # the first is the one of all tables
     rows: Settings
     base: Settings | None = None
-    base_share: float = 0.0  # of the training text; rows go on with the rest
-    vocabulary: int | None = None  # of the tokenizer that is trained too
     test_tokens: int | None = None  # at most so many
     reranker_share: float = 0.15  # of the steps, where wbwR takes part
     reranker_tokens: int = 100_000  # for validation
     analogies: int = 200  # contexts of each relation, kind and part
     sequences: int = 100  # of text completion; the paper samples 40,000
     prompts: tuple[int, ...] = (20, 70, 120)  # words of them that are read
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 PAPER = Settings(output="", length=200, batch=4, lr=1e-5)

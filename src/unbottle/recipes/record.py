@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from unbottle.bench.machine import machine
 from unbottle.recipes.experiment import Column, Experiment, Row
+from unbottle.recipes.locked import locked
 from unbottle.report import Estimate, Table
 from unbottle.spec import Method
 
@@ -35,15 +34,17 @@ class Record:
         return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
 
     def add(self, row: Row) -> None:
-        with _locked(self.folder / ".lock"):
+        with locked(self.folder / ".lock"):
             self._read()
+            if self.has(row.method, row.seed, row.size):
+                return  # another process was faster
             self.rows.append(row)
             self.together = {}  # of fewer rows
             self._write()
 
     def finish(self, together: dict[str, Any]) -> None:
         """What was measured of all rows together; and the files once more."""
-        with _locked(self.folder / ".lock"):
+        with locked(self.folder / ".lock"):
             self._read()
             self.together = together or self.together
             self._write()
@@ -69,7 +70,7 @@ class Record:
         """A table for each size of the backbone, the paper's numbers to the right."""
         found, parts = machine(), [f"## {self.experiment.title}"]
         for size in dict.fromkeys(row.size for row in self.rows):
-            parts += [f"### {size}", str(self._table(size))]
+            parts += [f"### {size}", *(str(table) for table in self._tables(size))]
         seeds = sorted({row.seed for row in self.rows})
         error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
         parts += [self.experiment.note] if self.experiment.note else []
@@ -81,21 +82,26 @@ class Record:
         )
         return "\n\n".join(parts)
 
-    def _table(self, size: str) -> Table:
-        reported = self.experiment.paper.get(size) or next(iter(self.experiment.paper.values()), {})
-        titles = [column.title for column in self.experiment.columns]
-        header = [
-            "Method",
-            *titles,
-            *(f"paper: {name}" for name in (self.experiment.paper_columns if reported else ())),
-        ]
+    def _tables(self, size: str) -> list[Table]:
+        """One for each part of the columns; a number of the paper stands in the part that has its like."""
+        parts = dict.fromkeys(column.part for column in self.experiment.columns)
+        return [self._table(size, part) for part in parts]
+
+    def _table(self, size: str, part: str) -> Table:
+        beside = self.settings["preset"].get("beside", {}).get(size, size)  # the paper's name for what is like it
+        reported = self.experiment.reported(beside, self.settings["data"])
+        columns = [column for column in self.experiment.columns if column.part == part]
+        elsewhere = {column.title for column in self.experiment.columns if column.part != part}
+        names = self.experiment.paper_columns if reported else ()
+        chosen = [place for place, name in enumerate(names) if name not in elsewhere]
+        header = ["Method", *(column.title for column in columns), *(f"paper: {names[place]}" for place in chosen)]
         lines = []
         for method in self.experiment.methods:
             rows = [row for row in self.sorted() if (row.method, row.size) == (method, size)]
             if rows:
-                mine = [self._cell(rows, column) for column in self.experiment.columns]
-                his = [f"{number:g}" for number in reported.get(method, ())] if reported else []
-                his += [""] * (len(header) - 1 - len(mine) - len(his))
+                mine = [self._cell(rows, column) for column in columns]
+                numbers = reported.get(method)
+                his = ["" if numbers is None else f"{numbers[place]:g}" for place in chosen]
                 lines.append([Method.parse(method).title, *mine, *his])
         return Table(header, lines)
 
@@ -123,14 +129,6 @@ class Record:
             )
         self.rows = [Row(**row) for row in data["rows"]]
         self.together = data["together"]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process at a time; the others wait."""
-    with path.open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _write(path: Path, text: str) -> None:

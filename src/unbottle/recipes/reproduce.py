@@ -6,23 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from unbottle.recipes.any_lab import AnyLab
 from unbottle.recipes.experiment import Experiment, Row
-from unbottle.recipes.lab import Lab
 from unbottle.recipes.record import Record
 
 
 def reproduce(
     experiment: Experiment,
-    lab: Lab,
+    lab: AnyLab,
     output: Path,
     *,
     seeds: Sequence[int] = (0,),
     methods: Sequence[str] | None = None,
+    sizes: Sequence[str] | None = None,
 ) -> Record:
-    """The record of all rows; `methods` chooses some of them."""
+    """The record of all rows; `methods` and `sizes`, of the backbone, choose some of them."""
     settings = {"preset": lab.preset.to_dict(), "data": Path(lab.data).name}
-    record = Record(output / experiment.name, experiment, settings)
-    sizes = list(lab.preset.backbones) if experiment.all_sizes else list(lab.preset.backbones)[:1]
+    record = Record(output / f"{experiment.name}{lab.suffix(lab.data)}", experiment, settings)
+    sizes = experiment.sizes(lab.preset) if sizes is None else sizes
     chosen = [method for method in experiment.methods if methods is None or method in methods]
     todo = [(seed, size, method) for seed in seeds for size in sizes for method in chosen]
     todo = [each for each in todo if not record.has(each[2], each[0], each[1])]

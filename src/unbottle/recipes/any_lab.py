@@ -1,0 +1,141 @@
+"""AnyLab: the folder in which experiments share a tokenizer, backbones and trained models. Everything is made once."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from transformers import AutoTokenizer
+from transformers.utils import logging
+
+from unbottle.hf import attach
+from unbottle.hf.reach import quick_hub
+from unbottle.recipes.any_preset import Backbone
+from unbottle.recipes.locked import locked
+from unbottle.spec import Method
+
+Report = Callable[[float, float, str], None]
+
+
+def silent(done: float, total: float, text: str) -> None:
+    """Nobody watches."""
+
+
+class AnyLab(ABC):
+    """What is in the folder already is not made again; a folder of other settings is refused.
+
+    Several processes may work in one folder: what one of them makes, the others wait for.
+    """
+
+    presets: ClassVar[Mapping[str, Any]]  # by name
+    models: ClassVar[Any]  # the Auto class that loads them
+
+    def __init__(
+        self, folder: Path, preset: Any, data: str, *, report: Report = silent, threads: int | None = None
+    ) -> None:
+        self.folder, self.preset, self.data, self.report = folder, preset, data, report
+        if threads is not None:
+            torch.set_num_threads(threads)
+        logging.disable_progress_bar()  # there is a bar already
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / ".lab.lock"):
+            self._same_as_before({"preset": preset.to_dict(), "data": Path(data).name})
+
+    @classmethod
+    def suffix(cls, data: str) -> str:
+        """What tells folders of these data from folders of others. Experiments on one text need none."""
+        return ""
+
+    @abstractmethod
+    def make_tokenizer(self, size: int) -> Any:
+        """One that learnt from the training data."""
+
+    @abstractmethod
+    def make_model(self, backbone: Backbone, tokenizer: Any) -> Any:
+        """With random weights."""
+
+    @abstractmethod
+    def base_data(self, size: str) -> Any:
+        """What a backbone is trained on."""
+
+    @abstractmethod
+    def fit(self, model: Any, data: Any, settings: Any, *, report: Report, tokenizer: Any) -> None:
+        """Train a model in the folder that the settings name."""
+
+    def tokenizer_of(self, size: str) -> Any:
+        """The backbone's own, or one that is trained on the data."""
+        pretrained = self.preset.backbones[size].pretrained
+        if pretrained is not None:
+            with quick_hub(pretrained):
+                return AutoTokenizer.from_pretrained(pretrained)
+        folder = self.folder / "tokenizer"
+        with locked(self.folder / ".tokenizer.lock"):
+            if not folder.exists():
+                assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
+                self.report(0, 1, "training a tokenizer")
+                self.make_tokenizer(self.preset.vocabulary).save_pretrained(folder.with_suffix(".part"))
+                os.replace(folder.with_suffix(".part"), folder)
+        return AutoTokenizer.from_pretrained(folder)
+
+    def base(self, size: str) -> Path | str:
+        """A plain model: the name of a pretrained one, or the folder of one that is trained here, if need be."""
+        backbone, settings = self.preset.backbones[size], self.preset.base
+        if backbone.pretrained is not None:
+            return str(backbone.pretrained)
+        assert settings is not None, "a backbone that is not pretrained has to be trained"
+
+        def fresh() -> Any:
+            torch.manual_seed(0)
+            return self.make_model(backbone, self.tokenizer_of(size))
+
+        return self._trained(self.folder / "base" / size, fresh, lambda: self.base_data(size), settings, size)
+
+    def row(self, data: Callable[[], Any], settings: Any, method: str, seed: int, name: str, size: str) -> Path:
+        """The folder of a model: the backbone with this head, trained on these data, if need be."""
+
+        def with_head() -> Any:
+            base = self.base(size)
+            with quick_hub(base):
+                model = self.models.from_pretrained(base)
+            torch.manual_seed(seed)
+            return attach(model, method)
+
+        run = self.folder / name / size / f"{_name(method)}-{seed}"
+        return self._trained(run, with_head, data, replace(settings, seed=seed, shuffle=True), size)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Any:
+        return cls.models.from_pretrained(path).eval()
+
+    def _trained(self, run: Path, model: Callable[[], Any], data: Callable[[], Any], settings: Any, size: str) -> Path:
+        def report(done: float, total: float, text: str) -> None:
+            self.report(done, total, f"{title}: {text}")
+
+        with locked(run.with_name(f".{run.name}.lock")):
+            if not (run / "model").exists():
+                made = model()
+                head = getattr(made, "head", None)
+                title = f"the backbone {size}" if head is None else f"{size}, {head.config.method.title}"
+                settings = replace(settings, output=str(run))
+                self.fit(made, data(), settings, report=report, tokenizer=self.tokenizer_of(size))
+        return run / "model"
+
+    def _same_as_before(self, settings: dict[str, Any]) -> None:
+        path, settings = self.folder / "lab.json", json.loads(json.dumps(settings))
+        if not path.exists():
+            path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        elif json.loads(path.read_text(encoding="utf-8")) != settings:
+            raise ValueError(
+                f"{self.folder}: made with another preset or text (see lab.json). Choose another --work folder."
+            )
+
+
+def _name(method: str) -> str:
+    """A method as the name of a folder."""
+    return str(Method.parse(method)).replace(":", "").replace(",", "-")
