@@ -1,4 +1,4 @@
-"""--set and --config-file for every command that has no such options of its own."""
+"""--set and --config-file for every command that has no such option of its own."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from typing import Annotated, Any
 
 import typer
 
-OWN = "setting"  # a command with this parameter reads its settings itself
-SHARED = ("config_file", OWN)
+SHARED = ("config_file", "setting")
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with options that set other options: what is on the line counts first, then --set, then the file."""
-    signature = inspect.signature(command, eval_str=True)
-    if OWN in signature.parameters:
-        return command
+    """The command, with options that set other options: what is on the line counts first, then --set, then the file.
 
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        command(**{name: value for name, value in values.items() if name not in SHARED})
-
+    One that it has already stays its own.
+    """
     file = typer.Option(metavar="YAML", help="Options in a file, as name: value.", callback=read_file, is_eager=True)
     pairs = typer.Option(
         "--set", metavar="KEY=VALUE", help="Any option, by its name; repeatable.", callback=read_pairs, is_eager=True
     )
-    annotations = {"config_file": Annotated[Path | None, file], OWN: Annotated[list[str] | None, pairs]}
-    extra = [
+    annotations = {"config_file": Annotated[Path | None, file], "setting": Annotated[list[str] | None, pairs]}
+    signature = inspect.signature(command, eval_str=True)
+    added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in annotations.items()
+        if name not in signature.parameters
     ]
+    names = {each.name for each in added}
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        command(**{name: value for name, value in values.items() if name not in names})
+
     own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-    run.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in [*own, *extra]} | {"return": None}
+    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in [*own, *added]} | {"return": None}
     return run
 
 
