@@ -14,7 +14,7 @@ OLDEST_READY := .venv-oldest/.installed
 OLDEST_PIP   := .venv-oldest/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-oldest/constraints.txt
 
 # Other people's packages that models with a head must work with. lm_eval is for tests only, so it is no extra.
-ECOSYSTEM       := hf/test_lm_eval hf/test_quantised hf/test_trl test_examples
+ECOSYSTEM       := hf/test_lm_eval hf/test_quantised hf/test_serve hf/test_trl test_examples
 ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
@@ -63,14 +63,14 @@ $(OLDEST_READY): pyproject.toml constraints.txt
 	@$(OLDEST_PIP) --editable '.[dev]'
 	@touch $@
 
-test-ecosystem: $(ECOSYSTEM_READY) ## run the tests with TRL, lm-evaluation-harness and bitsandbytes
+test-ecosystem: $(ECOSYSTEM_READY) ## run the tests with TRL, lm-evaluation-harness, bitsandbytes and transformers serve
 	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-ecosystem/bin/pytest -n $(WORKERS) $(ECOSYSTEM:%=tests/%.py)
 
 $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv-ecosystem (the first time takes several minutes)"
 	@$(PYTHON) -m venv .venv-ecosystem
 	@$(ECOSYSTEM_PIP) $(TORCH)
-	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised]' lm_eval
+	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised,serve]' lm_eval
 	@touch $@
 
 docs: $(READY) $(DOCS_READY) ## build the site into site/

@@ -29,6 +29,10 @@ COMBINATIONS = (
     "ps+cer:3",
     "copynet+mi",
     "softmax+er:2+wbwr:4+mi",
+    "softmax+i",
+    "mos:2+cpir:2,5+mi",
+    "ps+ci",
+    "softmax+cepi",
 )
 
 
@@ -92,6 +96,7 @@ class Case:
         *,
         seed: int = 0,
         convention: str = "paper",
+        form: str = "separate",
         quirks: bool = False,
         exact: bool = False,
     ) -> None:
@@ -104,6 +109,7 @@ class Case:
             encoder_decoder=encoder_decoder,
             source_size=SIZE + 1,
             convention=convention,
+            form=form,
         )
         self.head = Head(self.config).double()
         with torch.no_grad():
@@ -170,7 +176,7 @@ class Case:
             softmaxes=method.softmaxes,
             convention=self.config.convention,
             encoder_decoder=encoder,
-            parameters=dict(self.head.named_parameters()),
+            parameters=self._parameters(),
             weight=self.weight,
             bias=self.embedding.bias,
             scale=self.embedding.scale,
@@ -185,6 +191,18 @@ class Case:
             source_states=self.source_states if encoder else None,
             candidates=self._candidate,
         )
+
+    def _parameters(self) -> dict[str, Tensor]:
+        """As the equations have them: a projection that is learnt as a difference is L^f_V and that difference."""
+        given = dict(self.head.named_parameters())
+        learnt = {name.split(".")[1] for name in given if name.startswith("L.")} & {"C", "E", "R1", "R2", "R3"}
+        if self.config.form == "separate":
+            return given
+        kinds = ("weight", "bias") if self.config.bias else ("weight",)
+        whole = {
+            f"L.{name}.{kind}": given[f"L.{name}.{kind}"] + given[f"L.V.{kind}"] for name in learnt for kind in kinds
+        }
+        return given | whole
 
     def whole(self) -> Iterator:
         yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)

@@ -193,6 +193,9 @@ def partitioned(case: Case, b: int, t: int) -> tuple[Logits, Written]:
         write("C", global_scores(case, "C", q, occurrences(case, "D", b, t)))
     if "p" in case.letters:
         write("PD", local_scores(case, "D", b, t, logits))
+    if "i" in case.letters:
+        for n in (1, 2):
+            write(f"I{n}", induction_scores(case, n, b, t, q, logits))
     if case.base == "copynet":
         write("COPY", copynet_scores(case, b, t, logits))
     if case.wbwr is not None:
@@ -223,6 +226,22 @@ def local_scores(case: Case, side: str, b: int, t: int, now: Logits) -> Logits:
     for word, positions in occurrences(case, side, b, t).items():
         e = sum(key(case, side, b, position) for position in positions) / len(positions)
         scores[word] = now[word] + dot(f, e)
+    return scores
+
+
+def induction_scores(case: Case, n: int, b: int, t: int, q: Tensor, now: Logits) -> Logits:
+    """The logit now + f_I . w_x, for x that followed an earlier occurrence of the n tokens that end at t."""
+    f = linear(case, f"L.I{n}", q)
+    seen = {i for places in occurrences(case, "D", b, t).values() for i in places}
+    current = [t - back for back in range(n)]
+    scores = {}
+    for j in sorted(seen):
+        match = [j - back for back in range(n)]
+        if j + 1 not in seen or not all(i in seen for i in match + current):
+            continue
+        if [case.ids[b][i] for i in match] == [case.ids[b][i] for i in current]:
+            word = case.ids[b][j + 1]
+            scores[word] = now[word] + case.scale * dot(f, case.weight[word].double())
     return scores
 
 

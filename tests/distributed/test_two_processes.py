@@ -1,4 +1,4 @@
-"""Two processes with half of the batch each end where one process with the whole batch ends."""
+"""Two processes with half of the batch each end where one with the whole batch ends, in a loop of one's own."""
 
 import socket
 from pathlib import Path
@@ -7,16 +7,15 @@ import pytest
 import torch
 from two_processes import model_of, one_of_two, train
 
-CASES = [
-    ("gpt2", "softmax+cpr:5,20+mi"),
-    ("t5", "softmax+cepr:5+mi"),
-    pytest.param("gpt2", "mos", marks=pytest.mark.full),
-]
+CPR, CEPR, MOS = ("gpt2", "softmax+cpr:5,20+mi"), ("t5", "softmax+cepr:5+mi"), ("gpt2", "mos")
+ALL = [(*case, engine, path) for case in (CPR, CEPR, MOS) for engine in ("ddp", "fsdp2") for path in ("fused", "dense")]
+QUICK = [(*CPR, "ddp", "fused"), (*CEPR, "fsdp2", "fused")]
 
 
-@pytest.mark.parametrize("path", ["fused", pytest.param("dense", marks=pytest.mark.full)])
-@pytest.mark.parametrize("engine", ["ddp", "fsdp2"])
-@pytest.mark.parametrize(("kind", "method"), CASES)
+@pytest.mark.parametrize(
+    ("kind", "method", "engine", "path"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.full) for case in ALL],
+)
 def test_losses_and_weights(kind: str, method: str, engine: str, path: str, tmp_path: Path) -> None:
     alone = model_of(kind, method, path)
     want = train(alone, kind, 0, 1)

@@ -67,11 +67,8 @@ def test_only_words_in_S_change_and_the_last_writer_is_known(method, encoder_dec
     (distribution,) = case.whole()
     logits = distribution.logits[0]
     writer, names = logits.writers()
-    f_V = (
-        case.layers[:, :, 0]
-        if method == "none"
-        else case.head.inputs(case.states(), case.embedding, source=case.source, second_pass=case.second_pass).f("V")
-    )
+    x = case.head.inputs(case.states(), case.embedding, source=case.source, second_pass=case.second_pass)
+    f_V = x.h if method == "none" else case.head.L["V"](x.q)
     plain = case.embedding.logits(f_V)
     assert torch.equal(logits.values[writer == 0], plain[writer == 0])
     for b, row in enumerate(case.shape.ids):

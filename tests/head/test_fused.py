@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from strategies import methods, shapes
 
 from unbottle.head import Objective
 from unbottle.head.fused import _even, _parts
+from unbottle.head.multi_input import Windows
 from unbottle.ops import Workspace
 from unbottle.spec import Method
 
@@ -140,6 +142,31 @@ def test_the_gradient_is_scaled_by_what_comes_from_above() -> None:
     scaled = gradients(case, case.head.loss(inputs(case), labels_of(case), 1)[0] * 3, None)
     for name, gradient in once.items():
         torch.testing.assert_close(scaled[name], gradient * 3)
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize(
+    ("method", "encoder_decoder"), [each for each in METHODS if set(Method.parse(each[0]).letters) & set("cer")]
+)
+def test_projections_that_are_learnt_as_differences(method: str, encoder_decoder: bool) -> None:
+    agree(Case(method, encoder_decoder, random_shape(5, batch=3), seed=6, form="difference"))
+
+
+@pytest.mark.parametrize(("method", "direct"), [("softmax+cpr:3,6+mi", set()), ("mos", {"q"}), ("ps+mi", {"h"})])
+def test_gradients_of_what_only_projections_read_are_never_made(method: str, direct: set[str]) -> None:
+    case = Case(method, False, random_shape(5))
+    x = inputs(case)
+    x = x.replaced({name: tensor.detach().requires_grad_() for name, tensor in x.tensors().items()})
+    x = replace(x, projected={name: f.detach() for name, f in case.head._projected(x).projected.items()})
+    loss, _ = case.head.loss(x, labels_of(case), 1)
+    loss.backward()
+    assert {name for name in ("q", "h") if x.tensors()[name].grad is not None} == direct
+
+
+def test_a_text_without_a_past_is_not_copied() -> None:
+    layers, mask = torch.randn(2, 5, 3, 4), torch.ones(2, 5, dtype=torch.bool)
+    documents, positions = torch.zeros(2, 5, dtype=torch.long), torch.arange(5)
+    assert Windows.of(layers, mask, documents, positions, 3).layers is layers
 
 
 def test_a_second_backward_pass_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ from dataclasses import dataclass
 
 import typer
 
+from unbottle.cli.launched import is_first, process_number
+
 OK, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+PATIENCE = 30.0  # seconds: if the first of several processes has the same to say, the launcher ends the others by then
 
 
 @dataclass
@@ -33,11 +37,14 @@ def ending(*, debug: bool) -> Iterator[End]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         end.code = exit_code(error)
+        if not is_first():
+            time.sleep(PATIENCE)
         if debug:
             traceback.print_exc()
         if message := one_line(error):
-            print(f"unbottle: error: {message}", file=sys.stderr)
-    if end.code == INTERRUPTED:
+            who = "" if is_first() else f"process {process_number()}: "
+            print(f"unbottle: {who}error: {message}", file=sys.stderr)
+    if end.code == INTERRUPTED and is_first():
         print("unbottle: interrupted", file=sys.stderr)
 
 

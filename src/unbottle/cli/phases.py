@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from unbottle.cli.launched import is_first
 from unbottle.cli.progress import Report, progress
 
 
@@ -21,6 +22,8 @@ def phases() -> Iterator[Report]:
 
         def report(done: float, total: float, text: str) -> None:
             nonlocal last
+            if not is_first():
+                return
             if done < last:
                 stack.close()
                 shown[:] = [stack.enter_context(progress())]
@@ -35,7 +38,8 @@ def one_line_warnings() -> Iterator[None]:
     """Warnings as people read them: no file names, no code."""
 
     def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
-        print(f"unbottle: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        if is_first():
+            print(f"unbottle: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -31,6 +31,7 @@ from unbottle.cli.eval_summaries import EXAMPLES as EVAL_SUMMARIES_EXAMPLES
 from unbottle.cli.eval_summaries import eval_summaries
 from unbottle.cli.generate import EXAMPLES as GENERATE_EXAMPLES
 from unbottle.cli.generate import generate
+from unbottle.cli.launched import processes
 from unbottle.cli.methods import EXAMPLES as METHODS_EXAMPLES
 from unbottle.cli.methods import methods
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
@@ -69,6 +70,7 @@ unbottle methods softmax+cpr:20,100+mi
 unbottle train lm --help
 python -m unbottle --version
 """
+SEVERAL = ("train",)  # what a launcher may start as several processes
 DEBUG = "--debug"
 
 
@@ -121,6 +123,11 @@ def top(
     if version:
         print(f"unbottle {importlib.metadata.version('unbottle')}")
         raise typer.Exit(OK)
+    if processes() > 1 and context.invoked_subcommand not in (None, *SEVERAL):
+        raise ValueError(
+            f"unbottle {context.invoked_subcommand} runs as one process, and {processes()} were started. Start it "
+            "without torchrun or accelerate launch."
+        )
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(REFUSED)

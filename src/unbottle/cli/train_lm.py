@@ -46,7 +46,9 @@ def train_lm(
     ] = None,
     lr: Annotated[float | None, typer.Option(metavar="X", help="Learning rate of AdamW. [1e-5]")] = None,
     length: Annotated[int | None, typer.Option(metavar="N", help="Tokens of a window. [200]")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Windows of a batch. [4]")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Windows of a batch, of all processes together. [4]")
+    ] = None,
     epochs: Annotated[float | None, typer.Option(metavar="X", help="Passes over the text. [1]")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Steps, instead of --epochs.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of new weights, order and dropout. [0]")] = None,
@@ -68,8 +70,10 @@ def train_lm(
 
     The text is split 96/2/2 into training, validation and test, not shuffled, unless --eval-data is given. A run that
     was killed goes on if it is started again, and ends as if nothing had happened. DIR/model is the trained model, for
-    from_pretrained and for unbottle eval; with --train lora, DIR/adapter is for PEFT.
+    from_pretrained and for unbottle eval; with --train lora, DIR/adapter is for PEFT. Several processes: torchrun
+    --nproc-per-node 2 -m unbottle train lm ..., see docs/distributed.md.
     """
+    from unbottle.cli.launched import is_first
     from unbottle.cli.run_folder import config_of, prepare, write_run
     from unbottle.cli.train_settings import from_file, settings_of
 
@@ -84,17 +88,20 @@ def train_lm(
     settings = settings_of(told, setting or [])
     whole = config_of("train lm", {name: run.get(name) for name in RUN} | settings.to_dict())
     if dry_run:
-        print(json.dumps(whole, indent=1))
+        if is_first():
+            print(json.dumps(whole, indent=1))
         return
     if bool(run.get("model")) == bool(run.get("config")):
         raise ValueError("give --model, to start from its weights, or --config, to start from nothing; one of them.")
     if not run.get("data"):
         raise ValueError("give --data: a text file, jsonl, csv, parquet, a folder, or a hub data set.")
-    prepare(Path(settings.output))
+    if is_first():
+        prepare(Path(settings.output))
     result = execute(run, settings)
-    print(document(result))
-    print(f"The model: {result.folder}")
-    write_run(Path(settings.output), whole, result.to_dict())
+    if is_first():
+        print(document(result))
+        print(f"The model: {result.folder}")
+        write_run(Path(settings.output), whole, result.to_dict())
 
 
 def execute(run: dict[str, Any], settings: Any) -> Any:
@@ -102,12 +109,15 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
     from unbottle.cli.phases import one_line_warnings, phases
     from unbottle.cli.starting_model import starting_model
     from unbottle.train import train_lm as train
+    from unbottle.train.processes import leave
     from unbottle.train.quiet import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
         model, tokenizer = starting_model(run, settings.seed)
         windows, valid = data_of(run, tokenizer, settings.length)
-        return train(model, windows, valid, settings, report=report, tokenizer=tokenizer)
+        result = train(model, windows, valid, settings, report=report, tokenizer=tokenizer)
+    leave()
+    return result
 
 
 def data_of(run: dict[str, Any], tokenizer: Any, length: int) -> tuple[Any, Any]:

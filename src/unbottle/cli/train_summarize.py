@@ -70,7 +70,9 @@ def train_summarize(
         str | None,
         typer.Option(metavar="TEXT", help="Before each document. [what the model's config names, or nothing]"),
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Pairs of a batch. [8]")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Pairs of a batch, of all processes together. [8]")
+    ] = None,
     epochs: Annotated[float | None, typer.Option(metavar="X", help="Passes over the pairs. [3]")] = None,
     max_steps: Annotated[int | None, typer.Option(metavar="N", help="Steps, instead of --epochs.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of new weights, order and dropout. [0]")] = None,
@@ -92,8 +94,10 @@ def train_summarize(
 
     A run that was killed goes on if it is started again, and ends as if nothing had happened. DIR/model is the
     trained model, for from_pretrained and for unbottle summarize; with --train lora, DIR/adapter is for PEFT. Pairs
-    without a document or a summary are left out, and what is too long is cut; both are counted.
+    without a document or a summary are left out, and what is too long is cut; both are counted. Several processes:
+    torchrun --nproc-per-node 2 -m unbottle train summarize ..., see docs/distributed.md.
     """
+    from unbottle.cli.launched import is_first
     from unbottle.cli.run_folder import config_of, prepare, write_run
     from unbottle.cli.train_lm import document
     from unbottle.cli.train_settings import from_file, settings_of
@@ -111,17 +115,20 @@ def train_summarize(
     settings = settings_of(told, setting or [], SUMMARIZE_PRESETS, FOLDER)
     whole = config_of("train summarize", run | settings.to_dict())
     if dry_run:
-        print(json.dumps(whole, indent=1))
+        if is_first():
+            print(json.dumps(whole, indent=1))
         return
     if bool(run["model"]) == bool(run["config"]):
         raise ValueError("give --model, to start from its weights, or --config, to start from nothing; one of them.")
     if not run["data"]:
         raise ValueError("give --data: cnn_dailymail, xsum, samsum, booksum, a file, a folder, or a hub data set.")
-    prepare(Path(settings.output))
+    if is_first():
+        prepare(Path(settings.output))
     result = execute(run, settings)
-    print(document(result))
-    print(f"The model: {result.folder}")
-    write_run(Path(settings.output), whole, result.to_dict())
+    if is_first():
+        print(document(result))
+        print(f"The model: {result.folder}")
+        write_run(Path(settings.output), whole, result.to_dict())
 
 
 def execute(run: dict[str, Any], settings: Any) -> Any:
@@ -130,6 +137,7 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
     from unbottle.cli.starting_model import starting_model
     from unbottle.hf.prefix import prefix_of
     from unbottle.train import train_summarize as train
+    from unbottle.train.processes import leave
     from unbottle.train.quiet import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
@@ -137,7 +145,9 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
         model, tokenizer = starting_model(run, settings.seed, encoder_decoder=True)
         prefix = prefix_of(model) if settings.prefix is None else settings.prefix
         pairs, valid = (spelled(part, tokenizer, settings, prefix) for part in (rows, held_out))
-        return train(model, pairs, valid, settings, report=report, tokenizer=tokenizer)
+        result = train(model, pairs, valid, settings, report=report, tokenizer=tokenizer)
+    leave()
+    return result
 
 
 def data_of(run: dict[str, Any]) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from unbottle.spec import Method
 
 CONVENTIONS = ("paper", "release")
+FORMS = ("separate", "difference")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,7 @@ class HeadConfig:
     encoder_decoder: bool = False
     source_size: int | None = None  # width of the encoder's states; None: D
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
+    form: str = "separate"  # or "difference": L^f_C, L^f_E and L^f_R are learnt as what they add to L^f_V
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", Method.parse(self.method))
@@ -26,8 +28,9 @@ class HeadConfig:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{name} is {value!r}: expected a positive whole number.")
-        if self.convention not in CONVENTIONS:
-            raise ValueError(f"convention {self.convention!r}: expected one of {', '.join(CONVENTIONS)}.")
+        for name, known in (("convention", CONVENTIONS), ("form", FORMS)):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}.")
         self.method.check(encoder_decoder=self.encoder_decoder, vocabulary=self.vocabulary)
 
     @property

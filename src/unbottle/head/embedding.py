@@ -35,6 +35,10 @@ class Embedding:
         products = dots(f, self.weight, words.ids, self.into)
         return self.finish(products, None if self.bias is None else self.bias[words.ids])
 
+    def added(self, f: Float[Tensor, "B T D"], words: Words) -> Float[Tensor, "B T S"]:
+        """scale * f . w_x, to be added to logits that have the bias already."""
+        return widen(dots(f, self.weight, words.ids, self.into)) * self.scale
+
     def finish(self, products: Tensor, bias: Tensor | None, *, out: Tensor | None = None) -> Tensor:
         """Dot products -> logits; all in the memory of `out` where that is given."""
         logits = widen(products)

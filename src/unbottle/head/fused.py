@@ -8,7 +8,7 @@ All else is small and goes back through autograd. No method is restated: this is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from unbottle.head.products import Products, product_weight
 from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autocast
 
 BUFFER = 2**24  # numbers in the buffer of one softmax
+SELDOM = ("q", "h")  # most methods read them through projections only: no memory for gradients that never come
 EVALUATION = 4  # times as many without gradients: larger parts are faster, and nothing else takes memory
 
 
@@ -68,6 +69,8 @@ class _Function(torch.autograd.Function):
                     with without_autocast(total):
                         tape.pull(total)
                         products.backward()
+        if sums.wanted:
+            fused.workspace.clear()  # the backward pass of the model is where most memory is needed
         ctx.gradients, ctx.dtypes = sums.gradients(), [tensor.dtype for tensor in given]
         ctx.mark_non_differentiable(losses)
         return (losses * weights).sum(), losses
@@ -92,12 +95,14 @@ class _Sums:
     def __init__(self, x: Inputs, parameters: Sequence[nn.Parameter], wanted: list[bool]) -> None:
         self.x, self.parameters, self.wanted = x, parameters, any(wanted)
         flags, tensors = iter(wanted), x.tensors()
-        self.of_x = {name: _zeros(tensor, next(flags)) for name, tensor in tensors.items()}
+        self.wanted_of_x = {name: next(flags) for name in tensors}
+        self.of_x = {
+            name: _zeros(tensors[name], is_wanted and name not in SELDOM)
+            for name, is_wanted in self.wanted_of_x.items()
+        }
         self.weight = WeightGradient(x.embedding.weight) if next(flags) else None
         self.bias = None if x.embedding.bias is None else _zeros(x.embedding.bias, next(flags))
         self.of_parameters = [_zeros(parameter, next(flags)) for parameter in parameters]
-        # Laid out as x is, so that a part of x and the part of its gradient are cut out by the same code.
-        self.like_x = x.replaced({name: tensors[name] if total is None else total for name, total in self.of_x.items()})
 
     def gradients(self) -> list[Tensor | None]:
         """In the order in which everything was given."""
@@ -109,19 +114,29 @@ class _Sums:
     def part(self, batch: slice, rows: slice, tape: Tape) -> Iterator[Inputs]:
         """The inputs of a part, as leaves of the tape. Afterwards the gradients that reached them are added."""
         part, embedding = self.x.part(batch, rows), self.x.embedding
-        leaves = {name: tape.leaf(each, wanted=self.of_x[name] is not None) for name, each in part.tensors().items()}
+        leaves = {name: tape.leaf(each, wanted=self.wanted_of_x[name]) for name, each in part.tensors().items()}
         weight = tape.leaf(embedding.weight, wanted=self.weight is not None)
         bias = None if embedding.bias is None else tape.leaf(embedding.bias, wanted=self.bias is not None)
         tape.watch(self.parameters)
         yield replace(part.replaced(leaves), embedding=replace(embedding, weight=weight, bias=bias, into=self.weight))
-        totals = self.like_x.part(batch, rows).tensors()
-        found = [*((totals[name], leaf) for name, leaf in leaves.items()), (self.bias, bias)]
-        for total, leaf in [*found, *zip(self.of_parameters, self.parameters, strict=True)]:
-            if leaf is not None and (gradient := tape.gradient(leaf)) is not None:
+        found = {name: each for name, leaf in leaves.items() if (each := tape.gradient(leaf)) is not None}
+        totals = self._totals(found).part(batch, rows).tensors()
+        for name, each in found.items():
+            totals[name] += each
+        for total, parameter in [(self.bias, bias), *zip(self.of_parameters, self.parameters, strict=True)]:
+            if parameter is not None and (gradient := tape.gradient(parameter)) is not None:
                 assert total is not None
                 total += gradient
         if self.weight is not None and (gradient := tape.gradient(weight)) is not None:
             self.weight.total().add_(gradient)
+
+    def _totals(self, found: Collection[str]) -> Inputs:
+        """The sums, laid out as x is: a part of x and the part of its gradient are cut out by the same code."""
+        tensors = self.x.tensors()
+        for name in found:
+            if self.of_x[name] is None:
+                self.of_x[name] = _zeros(tensors[name], True)
+        return self.x.replaced(tensors | {name: total for name, total in self.of_x.items() if total is not None})
 
 
 def _zeros(like: Tensor, wanted: bool) -> Tensor | None:

@@ -71,10 +71,15 @@ class Head(nn.Module):
         needs = _needs(users)
         if method.base != "none":
             needs = {name: Needs(name) for name in self.softmaxes} | needs
+        self.differences = {name for name, need in needs.items() if need.scores_words} if self._shares_V else set()
         self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
         keys = {key for user in users for key in user.keys}
         self.context_keys = sorted(key for key in keys if needs[key].of == "q")
         self.source_keys = sorted(key for key in keys if needs[key].of == "source")
+
+    @property
+    def _shares_V(self) -> bool:
+        return self.config.form == "difference" and self.config.method.base != "none"
 
     @property
     def reads_source(self) -> bool:
@@ -112,6 +117,7 @@ class Head(nn.Module):
 
     def distribution(self, x: Inputs, logits: Callable[[Tensor], Logits] | None = None) -> Distribution:
         """Logits of the vocabulary, partitions in order, softmax. `logits` makes those of the vocabulary from f_V."""
+        x = self._projected(x)
         logits = logits or (lambda f: DenseLogits(x.embedding.logits(f)))
         first, *others = (logits(self._f_V(x, name)) for name in self.softmaxes)
         if self.strict:
@@ -143,8 +149,7 @@ class Head(nn.Module):
             losses = self.objective.losses(self.distribution(x), labels)
             return losses.sum() / count, losses
         check_labels(labels, x.q.shape[:2], x.embedding.weight.shape[0])
-        wanted = [name for name in self.L if name not in (*self.context_keys, *self.source_keys)]
-        x = replace(x, projected={name: x.f(name) for name in wanted})
+        x = self._projected(x)
         parameters = [p for module in (self.gate, self.prior) if module is not None for p in module.parameters()]
         dtype = torch.promote_types(x.q.dtype, torch.float32)
         weights = 1 / torch.as_tensor(count, dtype=dtype, device=labels.device)
@@ -178,7 +183,7 @@ class Head(nn.Module):
 
     def plain(self, x: Inputs, words: Words) -> Tensor:
         """f_V . w_x: what the softmax over the vocabulary alone says about these words."""
-        return x.embedding.at(self._f_V(x, "V"), words)
+        return x.embedding.at(self._f_V(self._projected(x), "V"), words)
 
     def inputs(
         self,
@@ -246,7 +251,21 @@ class Head(nn.Module):
     def _projection(self, need: Needs) -> Projection:
         size = self.config.hidden_size
         width = self.config.q_size if need.of == "q" else self.config.source_size or size
-        return Projection(width, size, start=need.start, bias=self.config.bias)
+        start = 0.0 if need.name in self.differences else need.start
+        return Projection(width, size, start=start, bias=self.config.bias)
+
+    def _projected(self, x: Inputs) -> Inputs:
+        """With every f, each computed once.
+
+        f = L^f(q); or, in the form of differences, f_C = f_V + L^f_C(q), and so for E and R.
+        """
+        if x.projected:
+            return x
+        projected = {}
+        for name, L in self.L.items():
+            if name not in (*self.context_keys, *self.source_keys):
+                projected[name] = projected["V"] + L(x.q) if name in self.differences else L(x.q)
+        return replace(x, projected=projected)
 
     def _f_V(self, x: Inputs, name: str) -> Tensor:
         return x.f(name) if name in self.L else x.h

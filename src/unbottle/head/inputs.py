@@ -32,12 +32,11 @@ class Inputs:
     L_h: MultiInput | None = None
     before: Float[Tensor, "B T D"] | None = None  # wbwR: what a position and those before it give to Mi of the next
     second_pass: SecondPass | None = None
-    projected: Mapping[str, Tensor] = field(default_factory=dict)  # f that are computed already
+    projected: Mapping[str, Tensor] = field(default_factory=dict)  # every f, once the head has computed them
 
     def f(self, name: str) -> Float[Tensor, "B T D"]:
-        """f_{c_t,name} = L^f_name(q)."""
-        projected: Tensor = self.projected[name] if name in self.projected else self.L[name](self.q)
-        return projected
+        """f_{c_t,name}."""
+        return self.projected[name]
 
     def rows(self, rows: slice | Tensor) -> Inputs:
         """The same inputs at some of the positions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,18 +37,24 @@ class MultiInput(nn.Module):
         """The last hidden state, widened by its block, of which the sum of products is known."""
         return torch.cat([h, F.gelu(products + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
 
-    def products(self, layers: Float[Tensor, "*P L D"], offset: int) -> Float[Tensor, "*P D"]:
-        """sum_m L^h_{m,offset} h^{M-m}: what the states of one position give to the block `offset` positions later."""
-        blocks = self.weight.unflatten(1, (self.layers, self.window, -1)).unbind(2)[offset]
-        first, *others = (widen(F.linear(layers[..., m, :], block)) for m, block in enumerate(blocks.unbind(1)))
-        return sum(others, start=first)
+    def blocks(self) -> list[tuple[Tensor, ...]]:
+        """L^h_{m,i}, D x D each, by offset i. Cut at once: each cut of its own would get a gradient of the whole."""
+        blocks = self.weight.unflatten(1, (self.layers * self.window, -1)).unbind(1)
+        return [blocks[offset :: self.window] for offset in range(self.window)]
+
+
+def products(layers: Float[Tensor, "*P L D"], blocks: Sequence[Tensor]) -> Float[Tensor, "*P D"]:
+    """sum_m L^h_{m,i} h^{M-m}: what the states of one position give to the block i positions later."""
+    first, *others = (widen(F.linear(layers[..., m, :], block)) for m, block in enumerate(blocks))
+    return sum(others, start=first)
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Hidden states of some positions and of the W - 1 positions before them, and which of them a block may read."""
+    """Hidden states of some positions and of those before them that their blocks reach, and which may be read."""
 
-    layers: Float[Tensor, "B R L D"]  # rows R = T + W - 1: offset i of position t is row t + W - 1 - i
+    layers: Float[Tensor, "B R L D"]  # rows R = before + T: offset i of position t is row before + t - i
+    before: int  # W - 1, or 0 where no position was seen earlier
     real: Bool[Tensor, "B T W"]
 
     @staticmethod
@@ -63,15 +70,18 @@ class Windows:
         earlier = positions[:, None] - offsets  # T W
         inside, earlier = earlier >= 0, earlier.clamp(min=0)
         real = inside & mask[:, earlier] & (documents[:, earlier] == documents[:, positions, None])
+        if layers.shape[1] == len(positions):  # all that was ever seen: nothing to choose, so nothing to copy
+            return Windows(layers, 0, real)
         rows = torch.cat([positions[:1] - offsets[1:].flip(0), positions])
-        return Windows(layers[:, rows.clamp(min=0)], real)
+        return Windows(layers[:, rows.clamp(min=0)], window - 1, real)
 
     def products(self, L_h: MultiInput, later: int = 0) -> Float[Tensor, "B T D"]:
         """The sum over the window, as a block reads it that ends `later` positions later (and has more to read)."""
-        batch, positions, window = self.real.shape
+        batch, positions, _ = self.real.shape
         total = widen(self.layers.new_zeros((batch, positions, self.layers.shape[-1])))
-        for offset in range(window - later):
-            start = window - 1 - offset
-            products = L_h.products(self.layers, offset + later)[:, start : start + positions]
-            total = total + products.where(self.real[..., offset, None], 0)
+        for offset, blocks in enumerate(L_h.blocks()[later:]):
+            missing = min(positions, max(0, offset - self.before))  # positions whose row would be before the start
+            first = max(0, self.before - offset)
+            found = products(self.layers, blocks)[:, first : first + positions - missing]
+            total = total + F.pad(found, (0, 0, missing, 0)).where(self.real[..., offset, None], 0)
         return total

@@ -21,10 +21,14 @@ class Needs:
     name: str  # the paper's letters
     start: float = 1.0
     of: Literal["q", "source"] = "q"  # what it projects: q, or the states of the encoder
+    scores_words: bool = False  # f . w_x, as f_V does: may be learnt as its difference from f_V
 
 
 class Projection(nn.Linear):
-    """L^f = start * [I | 0]: identity on the h^M part of q, zero on the Mi part; bias zero."""
+    """L^f = start * [I | 0]: identity on the h^M part of q, zero on the Mi part; bias zero.
+
+    A difference of two that start alike starts at 0.
+    """
 
     def __init__(self, in_features: int, out_features: int, *, start: float, bias: bool) -> None:
         self.start = start
@@ -33,12 +37,13 @@ class Projection(nn.Linear):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         nn.init.eye_(self.weight)
-        self.weight.mul_(max(self.start, torch.finfo(self.weight.dtype).tiny))  # fp16 has no 1e-10
+        quietest = torch.finfo(self.weight.dtype).tiny if self.start else 0.0  # fp16 has no 1e-10
+        self.weight.mul_(max(self.start, quietest))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.start == 1.0:
+        if self.start in (0.0, 1.0):
             return super().forward(input)
         with float16_widened(input, self.weight) as (x, weight):
             return F.linear(x, weight, None if self.bias is None else self.bias.to(weight.dtype))

@@ -19,9 +19,11 @@ from transformers import (
 from unbottle.head import Head, HeadConfig
 from unbottle.hf.causal import CausalHead
 from unbottle.hf.config_face import HEAD, PREFIX, ConfigFace, face, put_on, take_off
+from unbottle.hf.guards import refuse_split
 from unbottle.hf.mixin import HeadMixin
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference
 from unbottle.hf.seq2seq import Seq2SeqHead, remember_source
+from unbottle.hf.served import served
 from unbottle.hf.stored_head import stored_head
 from unbottle.spec import Method
 
@@ -31,7 +33,9 @@ AUTO_CLASSES: dict[Any, Any] = {
 }
 
 
-def attach(model: Any, method: str | Method, *, convention: str = "paper", check: bool = True) -> Any:
+def attach(
+    model: Any, method: str | Method, *, convention: str = "paper", form: str = "separate", check: bool = True
+) -> Any:
     """Give a live model a head. The model itself changes: same parameters, same names, plus `model.head`.
 
     A fresh head predicts what the model predicted, and `check` makes sure of it on a probe batch: an architecture whose
@@ -40,7 +44,7 @@ def attach(model: Any, method: str | Method, *, convention: str = "paper", check
     method = Method.parse(method)
     target = innermost(model)
     refuse(target)
-    equip(target, head_config(target, method, convention), check=check)
+    equip(target, head_config(target, method, convention, form), check=check)
     return model
 
 
@@ -91,9 +95,9 @@ def innermost(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def head_config(model: Any, method: Method, convention: str = "paper") -> HeadConfig:
+def head_config(model: Any, method: Method, convention: str = "paper", form: str = "separate") -> HeadConfig:
     """What a head for this model looks like."""
-    return HeadConfig(method=method, convention=convention, **sizes(model))
+    return HeadConfig(method=method, convention=convention, form=form, **sizes(model))
 
 
 def sizes(model: Any) -> dict[str, Any]:
@@ -118,6 +122,7 @@ def unbottled(base: Any) -> Any:
     config_class = face(base.config_class)
     members = {"base_class": base, "config_class": config_class, "_auto_class": None, "__init__": _init}
     made: Any = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
+    served(made)
     for auto, mapping in AUTO_CLASSES.items():
         if mapping.get(base.config_class, None) is base:
             auto.register(config_class, made, exist_ok=True)
@@ -163,6 +168,7 @@ def refuse(model: Any) -> None:
     output = model.get_output_embeddings()
     if output is None or not isinstance(getattr(output, "weight", None), torch.Tensor) or not model.can_generate():
         raise UnsupportedArchitectureError(f"{name} has no output embeddings to predict words with.")
+    refuse_split(name, {"output embeddings": output.weight})
     if model.config.is_encoder_decoder and isinstance(decoder := model.get_decoder(), GenerationMixin):
         raise UnsupportedArchitectureError(
             f"{name} is not supported: its decoder, a {type(decoder).__name__}, brings an output layer of its own."

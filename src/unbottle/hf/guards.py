@@ -86,6 +86,18 @@ def refuse_offloaded(model: Any, weight: Tensor) -> None:
             )
 
 
+def refuse_split(name: str, parameters: dict[str, Tensor]) -> None:
+    """The head reads rows of W, any row: a process that holds some of them only (a DTensor) can not predict."""
+    for what, parameter in parameters.items():
+        if (placements := getattr(parameter, "placements", None)) is not None:
+            cut = ", ".join(map(repr, placements))
+            raise ValueError(
+                f"{what} of this {name}: split between processes ({cut}), and the head reads it as a whole. Load the "
+                "model without a tensor-parallel output layer (tp_plan); FSDP2, which gathers it for each step, must "
+                "wrap the model, not its head: docs/distributed.md."
+            )
+
+
 def head_is_active(model: Any) -> bool:
     """Self-test: whether the loss of this model, called as it is called in training, reaches every head parameter."""
     parameters = [*model.head.parameters()]

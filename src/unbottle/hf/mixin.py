@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache, StaticCache
 from unbottle.head import Distribution, Embedding, Head, Past, Source, States
 from unbottle.hf.cache import add_state, find_state, longest
 from unbottle.hf.checkpoint import Checkpoint
-from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded
+from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded, refuse_split
 from unbottle.hf.loss import divisor, scores_of
 from unbottle.hf.parity import UnsupportedArchitectureError
 from unbottle.hf.peft import WRAPPER, release_output
@@ -88,6 +88,9 @@ class HeadMixin(Checkpoint):
         embedding = self._embedding()
         if not states.layers.is_meta:
             refuse_offloaded(self, embedding.weight)
+            if not torch.compiler.is_compiling():
+                mine = {f"head.{name}": parameter for name, parameter in self.head.named_parameters()}
+                refuse_split(self._get_name(), {"output embeddings": embedding.weight, **mine})
         x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass)
         labels = None if labels is None else labels.to(states.layers.device)
         count = 0 if labels is None else divisor(labels, num_items)
@@ -167,13 +170,18 @@ class HeadMixin(Checkpoint):
         prepared["context_mask"] = mask
         return prepared
 
-    def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def init_continuous_batching(self) -> Any:
+        """Absent: `transformers serve --continuous-batching` asks, says so, and takes requests one after the other."""
+        raise AttributeError("continuous batching does not carry the head's state")
+
+    def generate_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: it flattens the batch into one row of mixed requests, which the head's state can not follow."""
         raise NotImplementedError(
             "continuous batching (generate_batch, a paged cache) does not carry the head's state. Use generate()."
         )
 
-    generate_batch = continuous_batching_context_manager = init_continuous_batching
+    continuous_batching_context_manager = generate_batch
 
     # -- guards
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
+from unbottle.train.processes import is_first
 from unbottle.train.settings import RunSettings
 
 Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
@@ -39,12 +41,25 @@ class Progress(TrainerCallback):
             self.report(state.global_step - self.first_step, state.max_steps - self.first_step, text)
 
 
+class Before(TrainerCallback):
+    """Validation before the first step, of a model that can not be used until training has begun."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.look = look
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        with torch.random.fork_rng(devices=[]):  # what is drawn here must not change what training draws
+            self.look()
+
+
 def logs(settings: RunSettings, first_step: int) -> list[TrainerCallback]:
     """TensorBoard in output/logs, where it is wanted. What an earlier session wrote after `first_step` is hidden."""
     installed = importlib.util.find_spec("tensorboard") is not None
     if settings.report_to is None and not installed:
         return []
     if settings.report_to is not None and "tensorboard" not in settings.report_to:
+        return []
+    if not is_first():
         return []
     if not installed:
         raise ValueError("report_to tensorboard: it is not installed. pip install tensorboard")

@@ -18,7 +18,9 @@ BLOCK = 1 << 20
 def seal(temporary: Path, folder: Path) -> Path:
     """A checkpoint that was written under another name gets its list of files, and only then its own name."""
     with whole_disk(folder):
-        write_json(temporary / MANIFEST, {path.name: _mark(path) for path in sorted(temporary.iterdir())})
+        files = sorted(path for path in temporary.rglob("*") if path.is_file())
+        marks = {path.relative_to(temporary).as_posix(): _mark(path) for path in files}
+        write_json(temporary / MANIFEST, marks)
         put_folder(temporary, folder / temporary.name)
     return folder / temporary.name
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from unbottle.train.callbacks import Report
 from unbottle.train.files import put_folder, whole_disk
+from unbottle.train.processes import first_does
 from unbottle.train.settings import RunSettings
+from unbottle.train.whole import is_split, whole_weights
 
 MODEL = "model"
 
@@ -24,12 +26,17 @@ class Everything:
         save_folder(folder / MODEL, self.model, tokenizer)
 
 
-def save_folder(final: Path, *parts: Any) -> None:
+def save_folder(final: Path, model: Any, tokenizer: Any = None) -> None:
     """What save_pretrained writes, under its name only when all of it is there."""
+    weights = {"state_dict": whole_weights(model)} if is_split(model) else {}
+    first_does(lambda: _write(final, model, tokenizer, weights))
+
+
+def _write(final: Path, model: Any, tokenizer: Any, weights: dict[str, Any]) -> None:
     temporary = final.with_name(f".{final.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
     with whole_disk(final.parent):
-        for part in parts:
-            if part is not None:
-                part.save_pretrained(temporary)
+        model.save_pretrained(temporary, **weights)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(temporary)
         put_folder(temporary, final)

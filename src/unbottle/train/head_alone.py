@@ -55,6 +55,7 @@ class FrozenBackbone(nn.Module):
         super().__init__()
         self.model: Any = model
         self.config = model.config
+        self._no_split_modules = model._no_split_modules  # for FSDP2: what may be a piece of its own
 
     @property
     def head(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from unbottle.hf.attach import innermost
 from unbottle.hf.callback import HeadGradientCallback
 from unbottle.hf.fingerprint import fingerprint
 from unbottle.hf.mixin import HeadMixin
-from unbottle.train.callbacks import Progress, Report, logs
+from unbottle.train.callbacks import Before, Progress, Report, logs
 from unbottle.train.checkpoints import latest, step_of
 from unbottle.train.collate import collate
 from unbottle.train.files import read_json, write_json
 from unbottle.train.folder import RECORD, claim, locked
+from unbottle.train.processes import first_does, is_first, join, processes, rank, refuse_difference
 from unbottle.train.quiet import quiet
 from unbottle.train.result import Result
 from unbottle.train.settings import RunSettings
@@ -33,16 +35,25 @@ ALIGNED = 64  # bytes
 def run(
     task: Task, model: Any, train: Any, valid: Any, settings: RunSettings, *, report: Report | None, tokenizer: Any
 ) -> Result:
-    """Train in a folder that is ours alone, from its last whole checkpoint, if there is one."""
+    """Train in a folder that is ours alone, from its last whole checkpoint, if there is one.
+
+    Several processes do all of this at once; the first one alone writes and reports.
+    """
     task.refuse(model, train, settings)
+    join(settings.device)
+    refuse_share(settings)
     folder = Path(settings.output)
-    with locked(folder), quiet():
-        record = claim(folder, identity(model, train, valid, settings))
+    with ExitStack() as stack, quiet():
+        first_does(lambda: stack.enter_context(locked(folder)))
+        about = identity(model, train, valid, settings)
+        refuse_difference(about)
+        record = first_does(lambda: claim(folder, about))
+        refuse_unseen(folder)
+        report = report if is_first() else None
         set_seed(settings.seed)
         align(model)
         trained = TRAINED[settings.train](model, train, valid, settings, report)
-        (folder / "checkpoints").mkdir(exist_ok=True)
-        checkpoint = latest(folder / "checkpoints")
+        checkpoint = first_does(lambda: _last(folder))
         use_cache = model.config.use_cache if hasattr(model.config, "use_cache") else None
         trainer = task.trainer(
             trained.model,
@@ -51,18 +62,50 @@ def run(
             data_collator=collate,
             train_dataset=trained.train,
             eval_dataset=trained.valid,
-            callbacks=[HeadGradientCallback()] if isinstance(innermost(model), HeadMixin) else [],
         )
         trainer.remove_callback(PrinterCallback)
+        if isinstance(innermost(model), HeadMixin) and not trainer.is_deepspeed_enabled:  # it hides gradients
+            trainer.add_callback(HeadGradientCallback())
         if valid is not None and "before" not in record:
-            record["before"] = {"valid_loss": trainer.evaluate()["eval_loss"]}
-            write_json(folder / RECORD, record)
+            _look(trainer, record, folder)
         _train(trainer, checkpoint, report)
         if use_cache is not None:
             model.config.use_cache = use_cache  # the Trainer turned it off, and it would be saved
         trained.save(folder, tokenizer)
-        shutil.rmtree(trainer.args.output_dir or "", ignore_errors=True)
+        first_does(lambda: shutil.rmtree(trainer.args.output_dir or "", ignore_errors=True))
         return _result(trainer, record, folder)
+
+
+def refuse_share(settings: RunSettings) -> None:
+    """`batch` is what all processes read at a time, so that their number changes nothing."""
+    if settings.batch % processes():
+        raise ValueError(
+            f"batch {settings.batch}: {processes()} processes share a batch. Give a multiple of {processes()}."
+        )
+
+
+def refuse_unseen(folder: Path) -> None:
+    """Processes on several machines read the checkpoints of the first."""
+    if not (folder / RECORD).is_file():
+        raise ValueError(f"process {rank()} does not see {folder / RECORD}: give a folder that all machines share.")
+
+
+def _last(folder: Path) -> Path | None:
+    (folder / "checkpoints").mkdir(exist_ok=True)
+    return latest(folder / "checkpoints")
+
+
+def _look(trainer: ExactTrainer, record: dict[str, Any], folder: Path) -> None:
+    """The validation loss before training, now or as soon as the model can be used."""
+
+    def remember(loss: float) -> None:
+        record["before"] = {"valid_loss": loss}
+        first_does(lambda: write_json(folder / RECORD, record))
+
+    if trainer.wraps_the_model:
+        trainer.add_callback(Before(lambda: remember(trainer.valid_loss())))
+    else:
+        remember(trainer.evaluate()["eval_loss"])
 
 
 def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None) -> None:
@@ -77,7 +120,8 @@ def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None
     trainer.add_callback(Progress(trainer, report, resumed))
     for callback in logs(trainer.settings, 0 if checkpoint is None else step_of(checkpoint)):
         trainer.add_callback(callback)
-    set_seed(trainer.settings.seed)  # whatever was drawn before, in this session or the first
+    # Whatever was drawn before, in this session or the first. Each process drops out other units of its rows.
+    set_seed(trainer.settings.seed + rank())
     trainer.train(resume_from_checkpoint=resumed)
 
 

@@ -32,7 +32,7 @@ class RunSettings:
     """What every training is told. The defaults are the paper's for language models."""
 
     output: str  # folder of the run
-    batch: int = 4  # windows, or pairs of document and summary
+    batch: int = 4  # windows, or pairs of document and summary; of all processes together
     accumulate: int = 1  # batches per step
     lr: float = 1e-5
     head_lr: float = 1.0  # times lr: the learning rate of the head

@@ -18,6 +18,7 @@ from torch import Tensor
 from unbottle.train.callbacks import Report
 from unbottle.train.collate import collate
 from unbottle.train.files import put_file, whole_disk, write_json
+from unbottle.train.processes import first_does, processes, rank, wait
 
 SHARD = 256 << 20  # bytes
 LAYERS, MANIFEST, FORMAT = "layers", "states.json", 1
@@ -47,11 +48,10 @@ class StateStore:
 
     @torch.no_grad()
     def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
-        """Write what is missing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        missing = [shard for shard in range(self.shards) if not self._whole(shard)]
-        self._refuse_full_disk(len(missing))
-        for done, shard in enumerate(missing):
+        """Write what is missing. Several processes take turns, file by file, and wait for each other at the end."""
+        missing = first_does(self._missing)
+        mine = missing[rank() :: processes()]
+        for done, shard in enumerate(mine):
             places = range(shard * self.per_shard, min((shard + 1) * self.per_shard, self.shape[0]))
             found = torch.zeros(len(places), *self.shape[1:], dtype=self.dtype)
             for start in range(0, len(places), batch):
@@ -59,11 +59,18 @@ class StateStore:
                 states = layers(rows)
                 found[start : start + len(states), : states.shape[1]] = states.to(self.dtype)
                 work = done + (start + len(states)) / len(places)
-                report(work, len(missing), f"hidden states, part {shard + 1} of {self.shards}")
+                report(work, len(mine), f"hidden states, part {shard + 1} of {self.shards}")
             temporary = self._file(shard).with_suffix(".writing")
             with whole_disk(self.folder):
                 save_file({LAYERS: found}, temporary)
                 put_file(temporary, self._file(shard))
+        wait()
+
+    def _missing(self) -> list[int]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        missing = [shard for shard in range(self.shards) if not self._whole(shard)]
+        self._refuse_full_disk(len(missing))
+        return missing
 
     def _file(self, shard: int) -> Path:
         return self.folder / f"{shard:05d}.safetensors"
@@ -92,6 +99,12 @@ def open_store(folder: Path, model: Any, windows: Any, dtype: torch.dtype, preci
     depth, size = model.head.config.block[0], model.head.config.hidden_size
     length = max(len(windows[place]["input_ids"]) for place in {0, len(windows) - 1})
     shape = (len(windows), length, depth, size)
+    name = first_does(lambda: _place(folder, model, windows, shape, dtype, precision))
+    return StateStore(folder / name, shape, dtype)
+
+
+def _place(folder: Path, model: Any, windows: Any, shape: tuple[int, ...], dtype: torch.dtype, precision: str) -> str:
+    """Named after everything that the states depend on."""
     about = {
         "format": FORMAT,
         "versions": {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")},
@@ -104,7 +117,7 @@ def open_store(folder: Path, model: Any, windows: Any, dtype: torch.dtype, preci
     name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     (folder / name).mkdir(parents=True, exist_ok=True)
     write_json(folder / name / MANIFEST, about)
-    return StateStore(folder / name, shape, dtype)
+    return name
 
 
 def weights_name(model: Any) -> str:

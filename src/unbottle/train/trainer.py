@@ -11,18 +11,21 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import Seq2SeqTrainer, Trainer, TrainingArguments
+from transformers import Seq2SeqTrainer, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput
 
 from unbottle.train.checkpoints import PREFIX, rotate, seal
+from unbottle.train.distributed import DistributedTrainer
 from unbottle.train.files import read_json, whole_disk, write_json
+from unbottle.train.processes import first_does, is_first, on_cpu, processes, total, wait
 from unbottle.train.settings import RunSettings
+from unbottle.train.whole import put, whole_tensors
 
 WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
 HEAD = ".head."
 
 
-class ExactTrainer(Trainer):
+class ExactTrainer(DistributedTrainer):
     """Writes a checkpoint under another name first, and only what training changes: the rest comes with the model.
 
     Abstract: LanguageTrainer and SummaryTrainer know which labels are predicted.
@@ -36,8 +39,8 @@ class ExactTrainer(Trainer):
         raise NotImplementedError
 
     def __init__(self, *args: Any, settings: RunSettings, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
         self.settings = settings
+        super().__init__(*args, **kwargs)
         self.checkpoints = Path(settings.output) / "checkpoints"
         self.loss = math.nan  # of the last step
         self.seconds_before, self.started = 0.0, time.monotonic()
@@ -65,7 +68,7 @@ class ExactTrainer(Trainer):
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         """As always, but a loss that is no number ends the run before it gets into a checkpoint."""
         loss = super().training_step(*args, **kwargs)
-        self.loss = loss.item() * self.current_gradient_accumulation_steps
+        self.loss = (total(loss) / processes()).item() * self.current_gradient_accumulation_steps
         if not math.isfinite(self.loss):
             raise ValueError(
                 f"the loss is {self.loss} at step {self.state.global_step + 1}. Lower lr ({self.settings.lr}), or set "
@@ -76,20 +79,27 @@ class ExactTrainer(Trainer):
     def evaluation_loop(self, dataloader: Any, description: str, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """The mean loss of all tokens that were predicted, however they fall into batches."""
         self.model.eval()
-        total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
+        sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)
         rows = 0
         quick = {"skip_logits": True} if hasattr(self.model, "head") else {}
         with torch.no_grad():
             for batch in dataloader:
                 inputs = self._prepare_inputs(batch)
                 count = (self.predicted(inputs["labels"]) != -100).sum()
-                counted = {"num_items_in_batch": count} if self.model_accepts_loss_kwargs else {}
+                some = count.clamp(min=1)  # a process may have nothing to do with the last rows
+                counted = {"num_items_in_batch": some} if self.model_accepts_loss_kwargs else {}
                 with self.accelerator.autocast():
                     loss = self.model(**inputs, **quick, **counted)["loss"]
-                total += torch.stack([loss.double() * count, count.double()])
+                sums += torch.stack([loss.double().where(count > 0, 0.0) * count, count.double()])
                 rows += len(inputs["labels"])
-        loss_sum, tokens = total.tolist()
+        loss_sum, tokens = total(sums).tolist()
         return EvalLoopOutput(None, None, {"eval_loss": loss_sum / max(tokens, 1.0)}, rows)  # type: ignore[arg-type]
+
+    def valid_loss(self) -> float:
+        """Now, without a line in any log."""
+        found = self.evaluation_loop(self.get_eval_dataloader(), "validation").metrics
+        assert found is not None
+        return found["eval_loss"]
 
     # -- checkpoints
 
@@ -101,29 +111,37 @@ class ExactTrainer(Trainer):
         return trained | {name: value for name, value in buffers.items() if isinstance(value, Tensor)}
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        name = f"{PREFIX}{self.state.global_step}"
-        temporary = Path(str(self.args.output_dir)) / name
-        shutil.rmtree(temporary, ignore_errors=True)
+        """All processes write their part; when it is there, the first one gives it its name."""
+        temporary = Path(str(self.args.output_dir)) / f"{PREFIX}{self.state.global_step}"
+        first_does(lambda: shutil.rmtree(temporary, ignore_errors=True))
+        midway = {
+            "loss": (total(self._tr_loss) / processes()).item(),  # of the steps since the last line of the log
+            "logged": self._globalstep_last_logged,
+            "seconds": self.seconds,
+        }
         with whole_disk(self.checkpoints):
             try:
                 super()._save_checkpoint(model, trial)
-                midway = {
-                    "loss": self._tr_loss.item(),  # of the steps since the last line of the log
-                    "logged": self._globalstep_last_logged,
-                    "seconds": self.seconds,
-                }
-                write_json(temporary / MIDWAY, midway)
-                seal(temporary, self.checkpoints)
+                wait()
+                first_does(lambda: self._seal(temporary, midway))
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
+
+    def _seal(self, temporary: Path, midway: dict[str, Any]) -> None:
+        write_json(temporary / MIDWAY, midway)
+        seal(temporary, self.checkpoints)
         rotate(self.checkpoints, self.settings.keep)
 
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """The weights of a checkpoint. DeepSpeed writes them itself, beside the state of its optimizer."""
         assert output_dir is not None
-        Path(output_dir).mkdir(parents=True, exist_ok=True)
-        tensors = {name: value.cpu().contiguous().clone() for name, value in self.changing().items()}
-        save_file(tensors, Path(output_dir) / WEIGHTS)
+        if self.is_deepspeed_enabled:
+            return
+        tensors = whole_tensors(self.changing())
+        if is_first():
+            Path(output_dir).mkdir(parents=True, exist_ok=True)
+            save_file({name: value.contiguous().clone() for name, value in tensors.items()}, Path(output_dir) / WEIGHTS)
 
     @torch.no_grad()
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
@@ -132,7 +150,7 @@ class ExactTrainer(Trainer):
         if missing := sorted(set(stored) ^ set(here)):
             raise ValueError(f"{resume_from_checkpoint} belongs to another model: {missing[0]} is only in one of them.")
         for name, value in stored.items():
-            here[name].copy_(value)
+            put(here[name], value)
 
     def restore_midway(self, checkpoint: str) -> None:
         """What the Trainer forgets: the loss since the last line of the log, and the time."""
@@ -153,12 +171,16 @@ class LanguageTrainer(ExactTrainer):
 class SummaryTrainer(ExactTrainer, Seq2SeqTrainer):
     """Of encoder-decoder models: every label is predicted, the first one too."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not hasattr(self.model, "head"):
-            # T5, BART and their kin take num_items_in_batch and pass it over: the Trainer would believe that their
-            # losses are divided by it, and add up those of a step instead of averaging them.
-            self.model_accepts_loss_kwargs = False
+    def compute_loss(
+        self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """T5, BART and their kin take num_items_in_batch and pass it over: theirs is the mean of the labels here."""
+        found = super().compute_loss(model, inputs, True, num_items_in_batch)
+        loss, outputs = found
+        if num_items_in_batch is not None and not hasattr(self.model, "head"):
+            count = (inputs["labels"] != -100).sum()
+            loss = (loss * (count / num_items_in_batch)).where(count > 0, 0.0)
+        return (loss, outputs) if return_outputs else loss
 
     @staticmethod
     def predicted(labels: Tensor) -> Tensor:
@@ -168,10 +190,11 @@ class SummaryTrainer(ExactTrainer, Seq2SeqTrainer):
 def arguments(settings: RunSettings, kind: type[TrainingArguments], *, evaluates: bool) -> TrainingArguments:
     """Our settings in the Trainer's words. What it writes itself goes to a folder for things that are not whole yet."""
     never = 10**9
+    each = settings.batch // processes()
     return kind(
         output_dir=str(Path(settings.output) / ".writing"),
-        per_device_train_batch_size=settings.batch,
-        per_device_eval_batch_size=settings.batch,
+        per_device_train_batch_size=each,
+        per_device_eval_batch_size=each,
         gradient_accumulation_steps=settings.accumulate,
         learning_rate=settings.lr,
         adam_epsilon=settings.eps,
@@ -186,7 +209,7 @@ def arguments(settings: RunSettings, kind: type[TrainingArguments], *, evaluates
         train_sampling_strategy="random" if settings.shuffle else "sequential",
         bf16=settings.precision == "bfloat16",
         fp16=settings.precision == "float16",
-        use_cpu=settings.device == "cpu",
+        use_cpu=on_cpu(settings.device),
         logging_strategy="steps",
         logging_steps=settings.log_every,
         logging_nan_inf_filter=False,

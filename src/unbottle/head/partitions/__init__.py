@@ -3,8 +3,9 @@
 from unbottle.head.partitions.context import Context
 from unbottle.head.partitions.copynet import CopyNet
 from unbottle.head.partitions.encoder import Encoder
+from unbottle.head.partitions.induction import Induction
 from unbottle.head.partitions.local import Local
 from unbottle.head.partitions.reranker import NestedReranker, Reranker
 from unbottle.head.partitions.word_by_word import WordByWord
 
-__all__ = ["Context", "CopyNet", "Encoder", "Local", "NestedReranker", "Reranker", "WordByWord"]
+__all__ = ["Context", "CopyNet", "Encoder", "Induction", "Local", "NestedReranker", "Reranker", "WordByWord"]

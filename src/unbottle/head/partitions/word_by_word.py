@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unbottle.head.inputs import Inputs
+from unbottle.head.multi_input import products
 from unbottle.head.partition import Partition
 from unbottle.head.projection import WHISPER, Needs
 from unbottle.ops import Logits, Words, float16_widened, widen
@@ -46,4 +47,4 @@ class WordByWord(Partition):
         h = layers[..., 0, :]
         if x.L_h is None or x.before is None:
             return h
-        return x.L_h.q(h, x.L_h.products(layers, 0) + x.before[:, :, None])
+        return x.L_h.q(h, products(layers, x.L_h.blocks()[0]) + x.before[:, :, None])
