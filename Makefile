@@ -15,7 +15,7 @@ OLDEST_READY := .venv-oldest/.installed
 OLDEST_PIP   := .venv-oldest/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-oldest/constraints.txt
 
 # Other people's packages that models with a head must work with. lm_eval is for tests only, so it is no extra.
-ECOSYSTEM       := test_lm_eval test_quantised test_serve test_trl
+ECOSYSTEM       := hf/test_lm_eval hf/test_quantised hf/test_serve hf/test_trl test_examples
 ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
@@ -25,12 +25,15 @@ BROWSER_PILLOW := pillow==12.3.0
 BROWSER_READY  := .venv-browser/.installed
 BROWSER_PIP    := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-browser/constraints.txt
 
+# The site: the pages are made in .venv, which has unbottle, and put together by Zensical in an environment of its own.
+DOCS_READY := .venv-docs/.installed
+
 # One thread per worker: two workers with a thread pool each would fight for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-full test-oldest test-ecosystem test-browser format format-check lint types security audit check fuzz clean
+.PHONY: help setup demo test test-full test-oldest test-ecosystem test-browser docs documents format format-check lint types security audit check fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -71,7 +74,7 @@ $(OLDEST_READY): pyproject.toml constraints.txt
 	@touch $@
 
 test-ecosystem: $(ECOSYSTEM_READY) ## run the tests with TRL, lm-evaluation-harness, bitsandbytes and transformers serve
-	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-ecosystem/bin/pytest -n $(WORKERS) $(ECOSYSTEM:%=tests/hf/%.py)
+	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-ecosystem/bin/pytest -n $(WORKERS) $(ECOSYSTEM:%=tests/%.py)
 
 $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv-ecosystem (the first time takes several minutes)"
@@ -91,6 +94,21 @@ $(BROWSER_READY): pyproject.toml constraints.txt
 	@$(BROWSER_PIP) $(TORCH)
 	@$(BROWSER_PIP) --editable '.[dev,app]' playwright
 	@touch $@
+
+docs: $(READY) $(DOCS_READY) ## build the site into site/
+	@$(BIN)/python scripts/build_reference.py
+	@.venv-docs/bin/zensical build --clean --strict
+
+$(DOCS_READY): pyproject.toml constraints.txt
+	@echo "Installing into .venv-docs"
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt zensical
+	@touch $@
+
+documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, the picture
+	@$(BIN)/python scripts/readme_methods.py
+	@$(BIN)/python scripts/which_method.py
+	@$(BIN)/python scripts/picture.py
 
 format: $(READY) ## sort imports and reformat
 	@$(BIN)/ruff check --quiet --select I --fix .
@@ -116,6 +134,6 @@ check: format-check lint types security audit test ## everything a change must p
 fuzz: $(READY) ## look for inputs that break it, for MINUTES (60)
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 UNBOTTLE_UNCHECKED=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES)
 
-clean: ## delete caches and built packages (environments stay)
-	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## delete caches, built packages and the built site (environments stay)
+	@rm -rf build dist site docs/reference .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name '.venv*' -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,6 +1,7 @@
-"""The code in README.md and CONTRIBUTING.md runs, and is right."""
+"""What the documents say is so: their code runs, their tables are what commands print, their links lead somewhere."""
 
 import re
+import runpy
 import textwrap
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from unbottle.head.partition import PARTITIONS
 from unbottle.spec import LETTERS
 
 ROOT = Path(__file__).parents[1]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
+]
+DOCUMENTS = [name for name in DOCUMENTS if not name.startswith("docs/reference/")]  # make docs writes those
+WITH_CODE = [name for name in DOCUMENTS if name != "CONTRIBUTING.md" and "```python" in (ROOT / name).read_text()]
+GENERATED = "reference"
 
 
 def code(document: str) -> list[str]:
@@ -21,15 +30,80 @@ def code(document: str) -> list[str]:
     return [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 
 
-def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def letters():
+    """What a document registers is gone afterwards."""
+    before = set(LETTERS)
+    yield
+    for letter in set(LETTERS) - before:
+        del LETTERS[letter], PARTITIONS[letter]
+
+
+@pytest.mark.parametrize("document", WITH_CODE)
+def test_its_code_runs(document: str, letters: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    for block in code("README.md"):
-        exec(compile(block, "README.md", "exec"), {})
+    names: dict = {"__name__": document}
+    for block in code(document):  # later blocks go on where earlier ones ended
+        exec(compile(block, document, "exec"), names)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_its_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    prose = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", prose):
+        if not target.startswith("http") and GENERATED not in Path(target).parts:
+            assert (path.parent / target).exists(), target
+    for target in re.findall(r"(?:scripts|examples|tests)/[\w/]+\.(?:py|yaml)", path.read_text(encoding="utf-8")):
+        assert (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_make_knows_its_targets(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    wanted = set(re.findall(r"`make ([a-z-]+)", (ROOT / document).read_text(encoding="utf-8")))
+    assert wanted <= targets
+
+
+def script(name: str) -> dict:
+    return runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
+
+
+def test_tables_of_methods() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert script("readme_methods")["updated"](text) == text, "make documents"
+
+
+def test_which_method() -> None:
+    """Every number of this page is of results/."""
+    text = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
+    assert script("which_method")["document"]() == text, "make documents"
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    """The same words and numbers; where they stand depends on the version of matplotlib."""
+    script("picture")["main"](tmp_path / "again.svg")
+    found, again = (
+        re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
+        for path in (ROOT / "docs" / "images" / "unbottle.svg", tmp_path / "again.svg")
+    )
+    assert found == again, "make documents"
+    assert {"king", "0.50", "0.25"} <= set(found)
+
+
+def test_the_tree_of_the_readme() -> None:
+    """Every file that it names is there."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tree = text[text.index("    src/unbottle/") : text.index("## Cite")]
+    there = {path.name for folder in ("src", "tests", "scripts", "examples") for path in (ROOT / folder).rglob("*.py")}
+    named = set(re.findall(r"[\w]+\.py", tree))
+    assert named
+    assert named <= there
 
 
 @pytest.fixture
-def walk(monkeypatch: pytest.MonkeyPatch):
+def walk(letters: None, monkeypatch: pytest.MonkeyPatch):
     """Write what CONTRIBUTING.md has you write, where it says; take it all back afterwards."""
     partition, reference = code("CONTRIBUTING.md")
     exec(compile(partition, "CONTRIBUTING.md", "exec"), {})
@@ -43,8 +117,6 @@ def walk(monkeypatch: pytest.MonkeyPatch):
         return logits | written["W"], written
 
     monkeypatch.setattr(oracle, "partitioned", partitioned)
-    yield
-    del LETTERS["w"], PARTITIONS["w"]
 
 
 @pytest.mark.parametrize("method", ["softmax+w", "softmax+crw:3,6+mi", "mos:2+cw", "pg+w"])

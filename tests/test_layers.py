@@ -36,7 +36,7 @@ THIRD_PARTY = {
     "report": {"matplotlib"},
     "recipes": {"torch", "transformers", "tokenizers", "numpy"},
     "app": {"gradio"},
-    "cli": {"typer", "rich", "yaml", "transformers"},
+    "cli": {"typer", "rich", "yaml", "transformers", "torch", "packaging"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

@@ -110,7 +110,7 @@ def test_many_documents_go_on_after_a_break(model: str, tmp_path: Path, capsys) 
         ("a.jsonl", "[]\n", "a.jsonl, line 1: expected an object"),
         ("a.jsonl", '{"text": "x", "n": 1}\n', "line 1: no field 'document'. There are: text, n."),
         ("a.jsonl", '{"document": 3}\n', "line 1: 'document' is int, not a text."),
-        ("a.csv", "document\nx\n", "a.csv: .csv is not summarized. Give a text, or a .jsonl"),
+        ("a.csv", "document\nx\n", "a.csv: summarize does not read .csv. Give a text, or a .jsonl"),
         ("none.txt", None, "No such file"),
         ("none.jsonl", None, "No such file"),
     ],

@@ -115,7 +115,7 @@ def test_dry_run_and_where_settings_come_from(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_example_file_is_understood(capsys: pytest.CaptureFixture) -> None:
-    example = Path(__file__).parents[2] / "examples" / "train_lm.yaml"
+    example = Path(__file__).parents[2] / "examples" / "07_train_lm.yaml"
     assert main(["train", "lm", "--config-file", str(example), "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"]["precision"] == "bfloat16"
 

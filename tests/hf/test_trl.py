@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import runpy
-from pathlib import Path
 
 import pytest
 import torch
@@ -200,10 +198,3 @@ def test_an_unknown_trl_is_refused(monkeypatch):
 def test_an_encoder_decoder_is_refused():
     with pytest.raises(NotImplementedError, match="decoder-only models; this is a T5ForConditionalGeneration"):
         add_fused_lm_head(attached("s+cepr:20+mi", "t5"))
-
-
-def test_the_example_runs(capsys):
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "sft.py"))
-    losses = example["main"]()
-    assert losses[-1] < losses[0] / 4
-    assert capsys.readouterr().out.splitlines()[-1] == "the king saw the woman and the woman saw the king"

@@ -67,6 +67,7 @@ def bench(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bench.md, bench.json and bench.png.")
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
 ) -> None:
     """Measure what an output layer costs in time and memory, beside the plain softmax of the same model.
 
@@ -88,6 +89,13 @@ def bench(
         memory=memory,
         scales=tuple(Scale.parse(text) for text in scale or ()),
     )
+    if dry_run:
+        import json
+
+        from unbottle.cli.run_folder import config_of
+
+        print(json.dumps(config_of("bench", settings.to_dict()), indent=1))
+        return
     execute(settings, output)
 
 

@@ -25,30 +25,45 @@ def any_model(path: str) -> tuple[Any, Any]:
     return _model(path, encoder_decoder=None)
 
 
-def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+def config_of_model(path: str) -> Any:
+    """Its config, out of a folder or from the Hub; refuses what is neither."""
+    from transformers import AutoConfig
     from transformers.utils import logging
 
-    from unbottle.hf.config_face import ConfigFace
-    from unbottle.hf.safe import NO_CODE, SAFE
-    from unbottle.hf.saving import load
+    import unbottle.hf.saving  # noqa: F401  from here on AutoConfig knows our models
+    from unbottle.hf.reach import quick_hub, reachable
+    from unbottle.hf.safe import NO_CODE
 
     logging.disable_progress_bar()  # commands have a bar of their own
     if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
     try:
-        config = AutoConfig.from_pretrained(path, **NO_CODE)
+        with quick_hub(path):
+            return AutoConfig.from_pretrained(path, **NO_CODE)
     except OSError as error:
+        why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
         raise ValueError(
-            f"model {path!r} is no folder here and did not come from the Hub. Give a folder that save_pretrained wrote."
+            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote."
         ) from error
+
+
+def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    from unbottle.hf.config_face import ConfigFace
+    from unbottle.hf.reach import quick_hub
+    from unbottle.hf.safe import SAFE
+    from unbottle.hf.saving import load
+
+    config = config_of_model(path)
     if config.is_encoder_decoder and encoder_decoder is False:
         raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
     if encoder_decoder and not config.is_encoder_decoder:
         raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
-    tokenizer = tokenizer_of(path)
+    with quick_hub(path):
+        model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
+        tokenizer = tokenizer_of(path)
     words = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > words:
         raise ValueError(

@@ -88,7 +88,7 @@ def eval_summaries(
     from unbottle.cli.summary_files import Files
     from unbottle.cli.train_settings import changed, pairs_of
     from unbottle.cli.written_summaries import NAME, Rows, written_summaries
-    from unbottle.eval.generate import Decoding
+    from unbottle.eval.decoding import Decoding
     from unbottle.eval.metrics.entailment import Entailment
     from unbottle.eval.metrics.mauve_score import Mauve
     from unbottle.eval.resampling import Drawing

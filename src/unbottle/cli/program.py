@@ -18,6 +18,8 @@ from unbottle.cli.bench import EXAMPLES as BENCH_EXAMPLES
 from unbottle.cli.bench import bench
 from unbottle.cli.demo import EXAMPLES as DEMO_EXAMPLES
 from unbottle.cli.demo import demo
+from unbottle.cli.doctor import EXAMPLES as DOCTOR_EXAMPLES
+from unbottle.cli.doctor import doctor
 from unbottle.cli.ending import OK, REFUSED, ending
 from unbottle.cli.eval_analogy import EXAMPLES as EVAL_ANALOGY_EXAMPLES
 from unbottle.cli.eval_analogy import eval_analogy
@@ -31,11 +33,16 @@ from unbottle.cli.eval_probe import EXAMPLES as EVAL_PROBE_EXAMPLES
 from unbottle.cli.eval_probe import eval_probe
 from unbottle.cli.eval_summaries import EXAMPLES as EVAL_SUMMARIES_EXAMPLES
 from unbottle.cli.eval_summaries import eval_summaries
+from unbottle.cli.generate import EXAMPLES as GENERATE_EXAMPLES
+from unbottle.cli.generate import generate
 from unbottle.cli.launched import processes
+from unbottle.cli.methods import EXAMPLES as METHODS_EXAMPLES
+from unbottle.cli.methods import methods
 from unbottle.cli.report import EXAMPLES as REPORT_EXAMPLES
 from unbottle.cli.report import report
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
 from unbottle.cli.reproduce import reproduce
+from unbottle.cli.shared_options import with_shared_options
 from unbottle.cli.summarize import EXAMPLES as SUMMARIZE_EXAMPLES
 from unbottle.cli.summarize import summarize
 from unbottle.cli.train_lm import EXAMPLES as TRAIN_LM_EXAMPLES
@@ -45,6 +52,9 @@ from unbottle.cli.train_summarize import train_summarize
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, examples
     "demo": (demo, DEMO_EXAMPLES),
+    "methods": (methods, METHODS_EXAMPLES),
+    "doctor": (doctor, DOCTOR_EXAMPLES),
+    "generate": (generate, GENERATE_EXAMPLES),
     "app": (app, APP_EXAMPLES),
     "bench": (bench, BENCH_EXAMPLES),
     "report": (report, REPORT_EXAMPLES),
@@ -65,8 +75,9 @@ GROUPS = {  # name: what its commands have in common
 }
 EXAMPLES = """
 unbottle demo --quick
-unbottle bench --shape gpt2
-unbottle bench --help
+unbottle doctor
+unbottle methods softmax+cpr:20,100+mi
+unbottle train lm --help
 python -m unbottle --version
 """
 SEVERAL = ("train",)  # what a launcher may start as several processes
@@ -102,7 +113,7 @@ def program() -> typer.Typer:
                 groups[group[0]] = typer.Typer(help=GROUPS[group[0]], rich_markup_mode=None, context_settings=settings)
                 root.add_typer(groups[group[0]], name=group[0])
             place = groups[group[0]]
-        place.command(name, epilog=paragraph(examples), context_settings=settings)(command)
+        place.command(name, epilog=paragraph(examples), context_settings=settings)(with_shared_options(command))
         if group and len(place.registered_commands) == 1:
             place.callback()(lambda: None)  # a group of one command is still a group
     return root

@@ -33,6 +33,17 @@ def prepare(folder: Path | None) -> None:
     probe.unlink(missing_ok=True)  # another process may probe at the same time
 
 
+def prepare_file(path: Path | None) -> None:
+    """The same for a file: its folder is there, and it is none itself."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder. Name a file to write to.")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(f"{path}: can not be written ({path.parent}: Not a directory).")
+    prepare(path.parent)
+
+
 def write_run(folder: Path | None, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """config.json and result.json; the last line printed names the folder."""
     if folder is None:

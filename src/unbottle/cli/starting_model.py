@@ -41,11 +41,13 @@ def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bo
     """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+    from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import NO_CODE
 
     if tokenizer_path is None:
         raise ValueError("--config needs --tokenizer: a folder or a hub model that has one.")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, **NO_CODE)
+    with quick_hub(tokenizer_path):
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, **NO_CODE)
     where = "--config" if config.lstrip().startswith("{") else config
     try:
         text = config if where == "--config" else Path(config).read_text(encoding="utf-8")

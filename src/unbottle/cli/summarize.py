@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from unbottle.eval.generate import Decoding, Prediction
+    from unbottle.cli.predicting import Writer
+    from unbottle.eval.decoding import Decoding
 
 EXAMPLES = """
 unbottle summarize letter.txt --model runs/cepr/model
 unbottle summarize - --model runs/cepr/model --sampling beams
 unbottle summarize test.jsonl --model runs/cepr/model --text-column dialogue --output runs/predictions.jsonl
 """
-STDIN = "-"
 
 
 def summarize(
@@ -50,8 +49,9 @@ def summarize(
     cut, with a warning; an empty document has an empty summary.
     """
     from unbottle.cli.phases import one_line_warnings
-    from unbottle.cli.run_folder import config_of, write_text
-    from unbottle.eval.generate import Decoding, predictions
+    from unbottle.cli.predicting import Job, predict
+    from unbottle.cli.run_folder import config_of
+    from unbottle.eval.decoding import Decoding
 
     decoding = Decoding(
         sampling=sampling, top_k=top_k, beams=beams, max_length=max_length, source_length=source_length, batch=batch,
@@ -61,53 +61,20 @@ def summarize(
     if dry_run:
         print(json.dumps(config_of("summarize", run | decoding.to_dict()), indent=1))
         return
+    job = Job(
+        command="summarize", decoding=decoding, column=text_column, output=output, read="document", written="summary",
+        dropped_at="end",
+    )  # fmt: skip
     with one_line_warnings():
-        if file.endswith((".jsonl", ".jsonl.gz")):
-            many(Path(file), text_column, model, decoding, output)
-            return
-        text = one_text(file)
-        made = Dropped()
-        (found,) = made.watch(predictions(*loaded(model), [text], decoding))
-        made.tell()
-        if output is None:
-            print(found.text)
-        else:
-            write_text(output, found.text + "\n")
-            print(f"Written to {output}", file=sys.stderr)
+        predict(file, lambda: [writer(model, decoding)], job)
 
 
-def one_text(file: str) -> str:
-    """All of a text file, or of stdin."""
-    if file == STDIN:
-        try:
-            return sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"stdin: not a text in UTF-8 ({error.reason}).") from error
-    from unbottle.data.files import TABLES, document, kind
+def writer(model: str, decoding: Decoding) -> Writer:
+    from unbottle.cli.predicting import Writer
+    from unbottle.eval.generate import predictions
 
-    if kind(Path(file)) in TABLES:
-        raise ValueError(f"{file}: {kind(Path(file))} is not summarized. Give a text, or a .jsonl or .jsonl.gz file.")
-    return document(Path(file))
-
-
-def many(path: Path, column: str, model: str, decoding: Decoding, output: Path | None) -> None:
-    """Each document of a jsonl file. All of it is checked before the model is loaded."""
-    from unbottle.cli.document_file import documents_of
-    from unbottle.cli.progress import progress
-    from unbottle.eval.write_summaries import write_summaries
-
-    if output is not None and output.resolve() == path.resolve():
-        raise ValueError(f"--output {output}: that is the file to read. Give another one.")
-    documents = documents_of(path, column)
     network, tokenizer = loaded(model)
-    made = Dropped()
-    with progress() as report:
-        try:
-            write_summaries(network, tokenizer, documents, decoding, output, report=report, watch=made.watch)
-        finally:
-            made.tell()
-    if output is not None:
-        print(f"Written to {output}", file=sys.stderr)
+    return Writer(name=model, model=network, write=partial(predictions, network, tokenizer, decoding=decoding))
 
 
 def loaded(model: str) -> tuple[Any, Any]:
@@ -116,30 +83,3 @@ def loaded(model: str) -> tuple[Any, Any]:
 
     network, tokenizer = seq2seq_model(model)
     return network.to(best_device()), tokenizer
-
-
-class Dropped:
-    """Counts what was not read, and says so on stderr."""
-
-    def __init__(self) -> None:
-        self.documents = self.cut = self.tokens = self.empty = 0
-
-    def watch(self, found: Iterable[Prediction]) -> Iterator[Prediction]:
-        for prediction in found:
-            self.documents += 1
-            self.cut += prediction.dropped > 0
-            self.tokens += prediction.dropped
-            self.empty += prediction.empty
-            yield prediction
-
-    def tell(self) -> None:
-        if self.cut:
-            what = "the document" if self.documents == 1 else f"{self.cut} of {self.documents} documents"
-            verb = "is" if self.documents == 1 else "are"
-            print(
-                f"unbottle: warning: {what} {verb} too long: {self.tokens:,} tokens at the end were dropped.",
-                file=sys.stderr,
-            )
-        if self.empty:
-            what = "the document is" if self.documents == 1 else f"{self.empty} of {self.documents} documents are"
-            print(f"unbottle: note: {what} empty, and so is the summary.", file=sys.stderr)

@@ -14,7 +14,7 @@ unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data wiki.txt --
 unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data texts/ --preset head --output runs/head
 unbottle train lm --model gpt2 --method ps --data owner/name:config --streaming --max-steps 10000 --output runs/ps
 unbottle train lm --config small.json --tokenizer gpt2 --data wiki.txt --preset scratch --output runs/small
-unbottle train lm --config-file examples/train_lm.yaml --set accumulate=4 --set precision=bfloat16 --dry-run
+unbottle train lm --config-file examples/07_train_lm.yaml --set accumulate=4 --set precision=bfloat16 --dry-run
 """
 RUN = ("model", "config", "tokenizer", "method", "data", "eval_data", "text_column", "streaming")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unbottle.eval.generate import Decoding
+    from unbottle.eval.decoding import Decoding
     from unbottle.eval.summary_examples import Columns
 
 NAME = "predictions.jsonl"
@@ -37,13 +37,14 @@ class Rows:
 
 def written_summaries(model: str, rows: Rows, decoding: Decoding, folder: Path) -> None:
     """NAME in the folder: the rows with a prediction each. A file that is not whole is continued."""
+    from unbottle.cli.dropped import Dropped
     from unbottle.cli.phases import one_line_warnings
     from unbottle.cli.progress import progress
-    from unbottle.cli.summarize import Dropped, loaded
+    from unbottle.cli.summarize import loaded
     from unbottle.eval.write_summaries import Documents, write_summaries
 
     documents = Documents.of_list(rows.read(), rows.columns.document)
-    made = Dropped()
+    made = Dropped("document", "summary", "end")
     with one_line_warnings():
         network, tokenizer = loaded(model)
         with progress() as report:

@@ -15,6 +15,7 @@ from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
 from datasets.utils import logging
 
 from unbottle.data.files import KNOWN, PLAIN, TABLES, document, files_below, kind, pieces
+from unbottle.hf.reach import quick_hub
 
 TEXT = "text"
 
@@ -117,7 +118,8 @@ def hub(path: str, split: str | None, *, streaming: bool = False, **options: Any
     if looks_local:
         raise FileNotFoundError(f"{path}: no such file or folder (a data set on the hub is owner/name[:config]).")
     try:
-        rows = load_dataset(name, config or None, split=split or "train", streaming=streaming, **options)
+        with quick_hub(name):
+            rows = load_dataset(name, config or None, split=split or "train", streaming=streaming, **options)
     except (DatasetNotFoundError, ConnectionError) as error:
         reason = " ".join(str(error).split())
         raise FileNotFoundError(

@@ -2,7 +2,9 @@
 
 from unbottle.eval.analogy import AnalogyResult, analogy
 from unbottle.eval.completion import Completion, Protocol, completion, rescore
-from unbottle.eval.generate import Decoding, Prediction, predictions
+from unbottle.eval.decoding import Decoding, Prediction
+from unbottle.eval.generate import predictions
+from unbottle.eval.going_on import going_on
 from unbottle.eval.order_bias import OrderBias, order_bias
 from unbottle.eval.overlapping import Overlapping
 from unbottle.eval.perplexity import Perplexity, perplexity
@@ -38,6 +40,7 @@ __all__ = [
     "analogy",
     "compare_summaries",
     "completion",
+    "going_on",
     "in_common",
     "order_bias",
     "perplexity",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
 from typing import Any
 
-from unbottle.eval.generate import Decoding, Prediction, predictions
+from unbottle.eval.decoding import Decoding, Prediction
+from unbottle.eval.generate import predictions
 from unbottle.eval.summary_file import SummaryFile
 from unbottle.hf.checksum import checksum
 
@@ -57,12 +58,38 @@ def write_summaries(
     other documents or another decoding is refused. `watch` sees each prediction on its way.
     """
     settings = {"input": documents.content, "text_column": documents.column, "model": checksum(model)}
-    with SummaryFile(path, settings | decoding.to_dict()) as written:
-        done = written.resume(documents.total, decoding.batch)
-        rows, copies = tee(documents.rows(done))
-        texts = (row[documents.column] or "" for row in copies)
-        found = predictions(model, tokenizer, texts, decoding, first_batch=done // decoding.batch)
-        for row, summary in zip(rows, watch(found), strict=True):
-            written.add(row | {prediction: summary.text})
-            done += 1
-            report(done, documents.total, f"{done} of {documents.total} documents")
+
+    def write(texts: Iterable[str], first_batch: int) -> Iterator[Prediction]:
+        return watch(predictions(model, tokenizer, texts, decoding, first_batch=first_batch))
+
+    with SummaryFile(path, settings | decoding.to_dict()) as file:
+        write_rows(file, documents, [write], decoding.batch, lambda found: {prediction: found[0].text}, report=report)
+
+
+def write_rows(
+    file: SummaryFile,
+    documents: Documents,
+    writers: Sequence[Callable[[Iterable[str], int], Iterator[Prediction]]],
+    batch: int,
+    fields: Callable[[Sequence[Prediction]], dict[str, Any]],
+    *,
+    read: str = "document",
+    report: Report = lambda done, total, text: None,
+) -> None:
+    """Each row with the `fields` that are made of what the writers say about it; goes on where the file ends.
+
+    A writer is given texts and how many batches came before them.
+    """
+    done = file.resume(documents.total, batch)
+    rows, *copies = tee(documents.rows(done), 1 + len(writers))
+    streams = [
+        write(_texts(copy, documents.column), done // batch) for write, copy in zip(writers, copies, strict=True)
+    ]
+    for row, *found in zip(rows, *streams, strict=True):
+        file.add(row | fields(found))
+        done += 1
+        report(done, documents.total, f"{done} of {documents.total} {read}s")
+
+
+def _texts(rows: Iterable[dict[str, Any]], column: str) -> Iterator[str]:
+    return (row[column] or "" for row in rows)

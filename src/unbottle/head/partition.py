@@ -18,11 +18,14 @@ class Partition(ABC):
     """Answers two questions, which words and what score; eq:logit_general is the loop around it.
 
     `order` says when it writes: higher comes later and wins. `keys` are the projections of `needs` that give the
-    tokens of a text their local embeddings.
+    tokens of a text their local embeddings. `where` and `what` are its two answers for people, in plain text, with
+    `now` for what the logit is; `unbottle methods` puts them together.
     """
 
     order: int
     name: str
+    where: str = "x in S"
+    what: str = "its own score"
     needs: Sequence[Needs] = ()
     keys: Sequence[str] = ()
 

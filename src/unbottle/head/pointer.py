@@ -20,6 +20,11 @@ class Pointer:
     source: bool
 
     @property
+    def where(self) -> str:
+        """Which words can be copied, for people."""
+        return "x in I" if self.source else "x in c_t"
+
+    @property
     def query(self) -> str:
         return "PE" if self.source else "PD"
 

@@ -17,6 +17,7 @@ from transformers.utils import logging
 
 from unbottle.disk.full import whole_disk
 from unbottle.hf import attach
+from unbottle.hf.reach import quick_hub
 from unbottle.hf.safe import NO_CODE, SAFE
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.corpus import content_of
@@ -83,7 +84,8 @@ class AnyLab(ABC):
         """The backbone's own, or one that is trained on the data."""
         pretrained = self.preset.backbones[size].pretrained
         if pretrained is not None:
-            return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
+            with quick_hub(pretrained):
+                return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
         folder = self.folder / "tokenizer"
         with locked(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
             if not folder.exists():
@@ -110,7 +112,9 @@ class AnyLab(ABC):
         """The folder of a model: the backbone with this head, trained on these data, if need be."""
 
         def with_head() -> Any:
-            model = self.models.from_pretrained(self.base(size), **SAFE)
+            base = self.base(size)
+            with quick_hub(base):
+                model = self.models.from_pretrained(base, **SAFE)
             torch.manual_seed(seed)
             return attach(model, method)
 

@@ -83,3 +83,12 @@ ANALOGY = {
     "softmax+c+mi": (1.78, 2.19, 1.62, 1.87, 2.17, 1.79, 2.13, 1.63, 1.88, 2.07),
     "softmax+cpr:20,100+mi": (1.69, 2.03, 1.54, 1.81, 2.09, 1.69, 2.01, 1.55, 1.81, 1.97),
 }
+
+# Title, columns, rows: all of the above that is told by method
+TABLES = (
+    ("perplexity, GPT-2 Small", PERPLEXITY_COLUMNS, PERPLEXITY_SMALL),
+    ("perplexity, GPT-2 Medium", PERPLEXITY_COLUMNS, PERPLEXITY_MEDIUM),
+    ("validation perplexity after a short training", RERANKER_COLUMNS, RERANKER),
+    ("text completion", COMPLETION_COLUMNS, COMPLETION),
+    ("ambiguous contexts", ANALOGY_COLUMNS, ANALOGY),
+)

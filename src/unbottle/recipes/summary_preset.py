@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unbottle.eval.generate import Decoding
+from unbottle.eval.decoding import Decoding
 from unbottle.eval.summary_metrics import DEFAULT, METRICS
 from unbottle.recipes.any_preset import AnyPreset, Backbone
 from unbottle.train import SUMMARIZE_PRESETS, SummarizeSettings

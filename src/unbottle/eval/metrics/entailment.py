@@ -63,15 +63,16 @@ def load(name: str) -> tuple[Any, Any]:
     return found
 
 
-@functools.lru_cache(maxsize=1)  # for the second of two runs; a failure too: without a network it takes a minute
+@functools.lru_cache(maxsize=1)  # for the second of two runs; a failure too
 def _attempt(name: str) -> tuple[Any, Any] | ValueError:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from unbottle.eval.device import best_device
+    from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import NO_CODE, SAFE
 
     try:
-        with quietly():
+        with quietly(), quick_hub(name):
             model, info = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True, **SAFE)
             tokenizer = AutoTokenizer.from_pretrained(name, **NO_CODE)
     except (OSError, ValueError, ImportError) as error:

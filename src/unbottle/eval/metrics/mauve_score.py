@@ -57,10 +57,11 @@ def _features(texts: Sequence[str], settings: Mauve) -> Any:
     from transformers import AutoModel, AutoTokenizer
 
     from unbottle.eval.device import best_device
+    from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import NO_CODE, SAFE
 
     try:
-        with quietly():
+        with quietly(), quick_hub(settings.model):
             model = AutoModel.from_pretrained(settings.model, **SAFE).to(best_device()).eval()
             tokenizer = AutoTokenizer.from_pretrained(settings.model, **NO_CODE)
     except (OSError, ValueError, ImportError) as error:

@@ -36,6 +36,15 @@ class PointerGenerator(nn.Module):
         nn.init.zeros_(self.q)
         nn.init.constant_(self.b_ptr, 7.0)
 
+    @property
+    def equation(self) -> str:
+        """For people, as `unbottle methods` prints it."""
+        query, key = self.pointer.query, self.pointer.key
+        return (
+            f"P(x) = p_gen softmax(Logit)(x) + (1 - p_gen) sum_j P_E(j),   p_gen = sigmoid(q . h + b_ptr),   "
+            f"P_E(j) = softmax_j(v . tanh(f_{query} + L_{key}(h_j) + b))"
+        )
+
     def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         text = self.pointer.text(x)
         anything = text.visible.any(-1, keepdim=True)

@@ -29,6 +29,15 @@ class PointerSentinel(nn.Module):
         nn.init.zeros_(self.q)
         nn.init.constant_(self.b, -14.0)
 
+    @property
+    def equation(self) -> str:
+        """For people, as `unbottle methods` prints it."""
+        query, key = self.pointer.query, self.pointer.key
+        return (
+            f"P(x) = g softmax(Logit)(x) + sum_j exp(s_j) / Z_p,   g = exp(q . h) / Z_p,   "
+            f"s_j = f_{query} . tanh(L_{key}(h_j)) + b,   Z_p = exp(q . h) + sum_j exp(s_j)"
+        )
+
     def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         text = self.pointer.text(x)
         sentinel = widen(x.h @ self.q)[..., None]

@@ -14,6 +14,7 @@ class Context(Partition):
 
     order = 40
     name = "C"
+    where, what = "x in c_t", "f_C . w_x"
     needs = (Needs("C", scores_words=True),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:

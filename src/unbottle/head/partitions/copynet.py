@@ -25,6 +25,8 @@ class CopyNet(nn.Module, Partition):
     def __init__(self, size: int, pointer: Pointer) -> None:
         super().__init__()
         self.pointer = pointer
+        self.where = pointer.where
+        self.what = f"log(exp(now) + sum_j exp(f_{pointer.query} . L_{pointer.key}(h_j) + b))"
         self.needs, self.keys = pointer.needs, pointer.keys
         self.b = nn.Parameter(torch.empty(()))
         self.reset_parameters()

@@ -14,6 +14,7 @@ class Encoder(Partition):
 
     order = 20
     name = "E"
+    where, what = "x in I", "f_E . w_x"
     needs = (Needs("E", scores_words=True),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:

@@ -21,6 +21,7 @@ class Induction(Partition):
 
     def __init__(self, n: int) -> None:
         self.n, self.name, self.order = n, f"I{n}", 50 + n
+        self.where, self.what = f"x after the last {n} words, in c_t", f"now + f_{self.name} . w_x"
         self.needs = (Needs(self.name, WHISPER),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:

@@ -21,6 +21,7 @@ class Local(Partition):
         self.source = source
         self.order = 30 if source else 50
         self.name, self.key = ("PE", "LE") if source else ("PD", "LD")
+        self.where, self.what = "x in I" if source else "x in c_t", f"now + f_{self.name} . e_x,{self.key}"
         self.needs = (Needs(self.name, WHISPER), Needs(self.key, WHISPER, "source" if source else "q"))
         self.keys = (self.key,)
 

@@ -17,6 +17,7 @@ class Reranker(Partition):
 
     def __init__(self, name: str, k: int) -> None:
         self.name, self.k = name, k
+        self.where, self.what = f"x in W({k})", f"f_{name} . w_x"
         self.needs = (Needs(name, scores_words=True),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:

@@ -24,6 +24,7 @@ class WordByWord(Partition):
 
     def __init__(self, k: int) -> None:
         self.k = k
+        self.where, self.what = f"x in W'({k})", "now + f_R . L_LD(q_x)"
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return logits.top(self.k)

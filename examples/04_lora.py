@@ -1,0 +1,57 @@
+"""Fine-tune a model by LoRA, with a new output layer: python examples/04_lora.py [model] [method]
+
+Needs `pip install 'unbottle[train]'`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+import unbottle
+from unbottle.hf.callback import HeadGradientCallback
+
+TEXTS = [f"{name} gave {name} a {thing}, and the {thing} was {name}'s." for name in ("Ada", "Boris", "Chen", "Dora")
+         for thing in ("piano", "bicycle", "map", "gate", "coat", "lamp", "boat", "drum")]  # fmt: skip
+
+
+def main(name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20,100+mi") -> tuple[list[float], float]:
+    """Train, save, load; the losses, and the largest difference between the logits before and after."""
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=8,
+        modules_to_save=["head"],  # or the head would be frozen
+        target_modules="all-linear",
+        exclude_modules=r"head\..*",  # the head is trained as a whole, it needs no adapters of its own
+    )
+    model = get_peft_model(unbottle.attach(AutoModelForCausalLM.from_pretrained(name), method), config)
+    model.print_trainable_parameters()
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder, max_steps=20, learning_rate=1e-3, logging_steps=5, save_strategy="no", report_to=[],
+            dataloader_pin_memory=False, disable_tqdm=True, per_device_train_batch_size=1,
+        )  # fmt: skip
+        ids = [tokenizer(text, return_tensors="pt")["input_ids"][0] for text in TEXTS]
+        data = [{"input_ids": text, "labels": text} for text in ids]
+        # HeadGradientCallback stops a training that leaves out the head, for whatever reason.
+        trainer = Trainer(model, arguments, train_dataset=data, callbacks=[HeadGradientCallback()])
+        trainer.train()
+
+        model.save_pretrained(folder)  # adapters and head; the base model is not in there
+        plain = AutoModelForCausalLM.from_pretrained(name)
+        again = PeftModel.from_pretrained(unbottle.attach(plain, method), folder).to(model.device)
+    probe = ids[0][None].to(model.device)
+    with torch.no_grad():
+        difference = (again.eval()(probe).logits - model.eval()(probe).logits).abs().max().item()
+    print(f"saved and loaded: the logits differ by {difference}")
+    return [row["loss"] for row in trainer.state.log_history if "loss" in row], difference
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,104 @@
+"""The generated pages of the docs: python scripts/build_reference.py writes docs/reference/ (it is not in git).
+
+`api-*.md` from docstrings, `cli.md` from every --help, `methods.md` from `unbottle methods`. Docstrings here are plain
+text with equations in columns, which mkdocstrings would read as Markdown; so they are shown as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import io
+from pathlib import Path
+from typing import Any
+
+from unbottle.cli.program import COMMANDS, main
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+MODULES = {
+    "unbottle": "attach, load, explain, knobs: all that most people need",
+    "unbottle.spec": "the method language",
+    "unbottle.head": "the maths, on plain tensors",
+    "unbottle.data": "texts and pairs",
+    "unbottle.train": "training",
+    "unbottle.eval": "evaluation and generation",
+}
+
+
+def printed(*words: str) -> str:
+    """What a command prints."""
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream):
+        assert main([*words]) == 0, words
+    return stream.getvalue().rstrip()
+
+
+def block(text: str) -> str:
+    return f"```text\n{text}\n```"
+
+
+def cli() -> str:
+    parts = ["# Commands", "What `--help` says.", block(printed("--help"))]
+    for name in COMMANDS:
+        parts += [f"## unbottle {name}", block(printed(*name.split(), "--help"))]
+    return "\n\n".join(parts)
+
+
+def methods() -> str:
+    parts = ["# Methods", "What `unbottle methods` prints.", printed("methods", "--markdown")]
+    for shape in ("gpt2", "t5-small"):
+        parts += [f"## On {shape}", block(printed("methods", "--shape", shape))]
+    return "\n\n".join(parts)
+
+
+def api(name: str, about: str) -> str:
+    module = importlib.import_module(name)
+    parts = [f"# {name}", f"{about[0].upper()}{about[1:]}.", block(inspect.getdoc(module) or "")]
+    for member in sorted(module.__all__, key=str.lower):
+        parts += entry(f"{name}.{member}", getattr(module, member))
+    return "\n\n".join(parts)
+
+
+def entry(name: str, thing: Any) -> list[str]:
+    """A heading, the signature, the docstring; of a class also its public methods."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return [f"## {name}", block(f"{type(thing).__name__}: {thing!r}"[:600])]
+    parts = [f"## {name}", block(f"{name.rpartition('.')[2]}{signature(thing)}")]
+    if documented(thing):
+        parts.append(block(documented(thing)))
+    if inspect.isclass(thing):
+        for member, value in sorted(vars(thing).items()):
+            function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+            if inspect.isfunction(function) and not member.startswith("_") and documented(function):
+                parts += [f"### {name.rpartition('.')[2]}.{member}", block(f"{member}{signature(function)}")]
+                parts.append(block(documented(function)))
+    return parts
+
+
+def documented(thing: Any) -> str:
+    """Its own words, not those that dataclass writes for it."""
+    text = inspect.getdoc(thing) or ""
+    made = dataclasses.is_dataclass(thing) and text.startswith(f"{getattr(thing, '__name__', '')}(")
+    return "" if made else text
+
+
+def signature(thing: Any) -> str:
+    try:
+        return str(inspect.signature(thing))
+    except (TypeError, ValueError):
+        return ""
+
+
+def write() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    pages = {"cli": cli(), "methods": methods()}
+    pages |= {f"api-{name.replace('.', '-')}": api(name, about) for name, about in MODULES.items()}
+    for name, text in pages.items():
+        (FOLDER / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    print(f"Written to {FOLDER}: {', '.join(pages)}")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,89 @@
+"""unbottle doctor: what is here, what is not, and what then."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+
+import pytest
+
+from unbottle.cli import health
+from unbottle.cli.program import main
+from unbottle.hf import reach
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "reachable", lambda: False)
+
+
+def run(capsys: pytest.CaptureFixture, code: int = 0) -> dict[str, dict]:
+    assert main(["doctor", "--json"]) == code
+    found = json.loads(capsys.readouterr().out)
+    assert found["healthy"] is (code == 0)
+    return {check["name"]: check for check in found["checks"]}
+
+
+def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = importlib.metadata.version
+
+    def version(package: str) -> str:
+        if package == name:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return before(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+
+
+def test_what_is_here(capsys) -> None:
+    found = run(capsys)
+    for name in ("torch", "transformers"):
+        assert found[name] | {"found": ""} == {
+            "name": name, "status": "ok", "found": "", "purpose": "", "remedy": "", "needed": True,
+        }  # fmt: skip
+        assert found[name]["found"] == importlib.metadata.version(name)
+    assert {"python", "extra train", "spaCy model en_core_web_sm", "lm_eval", "browser", "gguf", "disk", "cores"} <= {
+        *found
+    }
+    assert "extra dev" not in found
+
+
+def test_a_missing_extra_is_no_failure(capsys, monkeypatch) -> None:
+    without("peft", monkeypatch)
+    check = run(capsys)["extra train"]
+    assert (check["status"], check["remedy"]) == ("missing", "pip install 'unbottle[train]'")
+    assert "lacks peft" in check["purpose"]
+    assert "accelerate" in check["found"]
+
+
+def test_a_missing_package_is(capsys, monkeypatch) -> None:
+    without("safetensors", monkeypatch)
+    check = run(capsys, 1)["safetensors"]
+    assert (check["status"], check["remedy"]) == ("missing", "pip install 'safetensors'")
+
+
+def test_an_old_package_is(capsys, monkeypatch) -> None:
+    before = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "4.57.0" if name == "transformers" else before(name)
+    )
+    check = run(capsys, 1)["transformers"]
+    assert check["found"] == "4.57.0"
+    assert "transformers<6,>=5.12" in check["remedy"]
+
+
+def test_for_people(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(health, "DISK", 1e18)
+    monkeypatch.setattr(health.shutil, "which", lambda name: "/usr/bin/firefox" if name == "firefox" else None)
+    without("lm_eval", monkeypatch)
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "ok browser firefox" in lines
+    assert lines[lines.index("missing lm_eval") + 1] == "unbottle eval lm-eval: pip install 'lm_eval[hf]'"
+    assert any(line.startswith("low disk") for line in lines)
+    assert "missing Hugging Face Hub" in lines
+    assert lines[-1].startswith("All that is needed is here.")
+    without("torch", monkeypatch)
+    assert main(["doctor"]) == 1
+    assert "torch: needed, and not here." in capsys.readouterr().out

@@ -1,0 +1,70 @@
+"""A Hub that does not answer is given two seconds, not half a minute."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from huggingface_hub import constants
+
+from unbottle.cli.program import main
+from unbottle.hf import reach
+
+
+class Session:
+    def __init__(self, seconds: float = 0, status: int = 200, error: Exception | None = None) -> None:
+        self.seconds, self.status_code, self.error, self.asked = seconds, status, error, 0
+
+    def head(self, url: str, timeout: float) -> Session:
+        self.asked += 1
+        time.sleep(self.seconds)
+        if self.error:
+            raise self.error
+        return self
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    reach.reachable.cache_clear()
+    yield
+    reach.reachable.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("session", "answers"),
+    [
+        (Session(), True),
+        (Session(status=404), True),
+        (Session(status=503), False),
+        (Session(error=RuntimeError("no route")), False),
+        (Session(seconds=3), False),
+    ],
+)
+def test_reachable(session: Session, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "get_session", lambda: session)
+    monkeypatch.setattr(reach, "SECONDS", 0.2)
+    start = time.monotonic()
+    assert reach.reachable() is reach.reachable() is answers
+    assert time.monotonic() - start < 2
+    assert session.asked == 1
+
+
+def test_offline_inside_and_only_there(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setattr(reach, "get_session", lambda: Session(error=OSError()))
+    with reach.quick_hub("gpt2"):
+        assert constants.is_offline_mode()
+    assert not constants.is_offline_mode()
+    with reach.quick_hub(tmp_path):
+        assert not constants.is_offline_mode()
+
+
+def test_a_name_of_nothing_fails_soon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(reach, "get_session", lambda: Session(error=OSError()))
+    start = time.monotonic()
+    assert main(["generate", "owner/no-such-model", "--prompt", "a"]) == 2
+    assert time.monotonic() - start < 5
+    assert capsys.readouterr().err == (
+        "unbottle: error: model 'owner/no-such-model' is no folder here, and the Hub can not be reached. Give a folder "
+        "that save_pretrained wrote.\n"
+    )
