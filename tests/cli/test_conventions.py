@@ -38,6 +38,14 @@ class Line:
 
 
 LINES = {
+    "demo": Line(
+        line="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.recipes.demo.run:demo", output="{output}",
+        quick=False,
+    ),
+    "app": Line(line="{causal}", interrupt="unbottle.cli.app:show", quick=False),
+    "report": Line(
+        line="{run} --output {output}.html", interrupt="unbottle.report.page:page", output="{output}.html",
+    ),
     "methods": Line(
         line="softmax+c --model {causal}", interrupt="unbottle.cli.plain_model:plain_model", method="softmax+c",
     ),
@@ -111,7 +119,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     tiny_summaries.model("t5", None).save_pretrained(folder / "seq2seq")
     tiny_summaries.tokenizer().save_pretrained(folder / "seq2seq")
     tiny_causal.saved(folder / "causal", "plain", tiny_causal.tokenizer([text]))
-    paths = {"text": "text.txt", "pairs": "pairs.jsonl", "seq2seq": "seq2seq", "causal": "causal"}
+    run = ["--data", str(folder / "text.txt"), "--part", "all", "--length", "8", "--tagger", "none"]
+    assert main(["eval", "perplexity", str(folder / "causal"), *run, "--output", str(folder / "run")]) == 0
+    paths = {"run": "run", "text": "text.txt", "pairs": "pairs.jsonl", "seq2seq": "seq2seq", "causal": "causal"}
     return {name: str(folder / path) for name, path in paths.items()}
 
 

@@ -43,8 +43,6 @@ def app(
         settings = {"models": model, "host": host, "port": port, "open": open_page}
         print(json.dumps(config_of("app", settings), indent=1))
         return
-    if importlib.util.find_spec("gradio") is None:
-        raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
     if not is_loopback(host):
         told = "others in the network can use these models, without a password"
         print(f"unbottle: warning: --host {host}: {told}. The default is {LOCAL}.", file=sys.stderr)
@@ -53,6 +51,8 @@ def app(
 
 def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> None:
     """Load the models, serve the page, wait for Ctrl-C."""
+    if importlib.util.find_spec("gradio") is None:
+        raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
     from unbottle.app.page import served
     from unbottle.app.shown_model import ShownModel
     from unbottle.cli.causal_model import any_model, short_names
