@@ -168,6 +168,7 @@ def test_a_stream_is_dealt_out(runs: Runs) -> None:
 def test_only_the_first_process_leaves_files(runs: Runs) -> None:
     found = {path.name for path in (runs("cpr ddp") / "checkpoints" / "checkpoint-50").iterdir()}
     wanted = {path.name for path in (runs("cpr alone") / "checkpoints" / "checkpoint-50").iterdir()}
-    assert found - wanted == {"rng_state_0.pth", "rng_state_1.pth"}
-    assert wanted - found == {"rng_state.pth"}
+    endings = (".json", ".safetensors")
+    assert found - wanted == {f"random-{rank}{ending}" for rank in (0, 1) for ending in endings}
+    assert wanted - found == {f"random{ending}" for ending in endings}
     assert {path.name for path in runs("cpr ddp").iterdir()} == {path.name for path in runs("cpr alone").iterdir()}
