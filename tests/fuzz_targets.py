@@ -350,13 +350,10 @@ def hostile(draw: Any) -> dict[str, Any]:
         return draw(SIZES) if draw(rarely) else usual
 
     batch, positions, tokens = draw(SIZES), draw(SIZES), draw(SIZES)
-    depth = HeadConfig(
-        method=Method.parse(text), hidden_size=SIZE, vocabulary=VOCABULARY, encoder_decoder=encoder_decoder
-    ).block[0]
     return {
         "method": text,
         "encoder_decoder": encoder_decoder,
-        "layers": (size(batch), size(positions), size(depth), size(SIZE)),
+        "layers": (size(batch), size(positions), size(0), size(SIZE)),  # 0: as many layers as the method reads
         "ids": (size(batch), size(positions)),
         "source": (size(batch), size(tokens), size(SIZE)) if draw(st.booleans()) else None,
         "labels": (size(batch), size(positions)),
@@ -379,7 +376,9 @@ def hostile_head(given: dict[str, Any]) -> None:
     )
     head = Head(config)
     head.strict, head.path = given["strict"], given["path"]
-    layers, ids, labels = numbers(given["layers"], given), words(given["ids"], given), words(given["labels"], given)
+    batch, positions, depth, width = given["layers"]
+    layers = numbers((batch, positions, depth or config.block[0], width), given)
+    ids, labels = words(given["ids"], given), words(given["labels"], given)
     if layers.numel() and layers.is_floating_point():
         layers.view(-1)[-1] = given["value"]
     layers = strided(layers) if given["strided"] else layers

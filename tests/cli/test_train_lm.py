@@ -11,6 +11,7 @@ import torch
 from tiny_causal import saved, tokenizer
 from transformers import AutoModelForCausalLM
 
+import unbottle
 from unbottle.cli.program import main
 
 TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 60
@@ -70,7 +71,19 @@ def test_a_head_goes_on(base: dict[str, str], tmp_path: Path, capsys: pytest.Cap
     assert "has the head 'softmax+cpr:3,9+mi' already, not 'softmax+c'" in refused(
         capsys, *run, "--method", "softmax+c"
     )
+    assert "has a head in the form 'separate' already, not 'difference'" in refused(
+        capsys, *run, "--form", "difference"
+    )
     assert main(["train", "lm", *run, "--eval-data", base["text"]]) == 0
+
+
+def test_the_form_of_the_projections(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run = ("--model", base["plain"], "--data", base["text"], "--method", "softmax+c", *QUICK, "--output", str(tmp_path))
+    assert "form 'sum': expected one of separate, difference" in refused(capsys, *run, "--form", "sum")
+    assert main(["train", "lm", *run, "--form", "difference"]) == 0
+    assert unbottle.load(tmp_path / "model").head.config.form == "difference"
+    capsys.readouterr()
+    assert "other settings" in refused(capsys, *run)
 
 
 def test_from_nothing(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -154,4 +167,4 @@ def test_a_loss_that_is_no_number_ends_in_one_sentence(base, tmp_path, capsys) -
     tokenizer([TEXT]).save_pretrained(tmp_path / "broken")
     line = ("--model", str(tmp_path / "broken"), "--data", base["text"], *QUICK, "--output", str(tmp_path / "run"))
     assert main(["train", "lm", *line]) == 2
-    assert "the loss is nan at step 1" in capsys.readouterr().err
+    assert "the loss is no number (nan) at step 1, on rows" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 from accelerate.utils.launch import prepare_multi_gpu_env
 
 import unbottle.train.checkpoints
+import unbottle.train.plain_checkpoints
 from unbottle.data import StreamedWindows
 from unbottle.train import states, train_lm, train_summarize
 from unbottle.train.processes import leave
@@ -32,7 +33,7 @@ from unbottle.train.trainer import ExactTrainer
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
     "step": (ExactTrainer, "training_step"),
-    "write": (torch, "save"),  # in the middle of a checkpoint
+    "write": (unbottle.train.plain_checkpoints, "write_state"),  # in the middle of a checkpoint
     "seal": (unbottle.train.checkpoints, "put_folder"),
 }
 

@@ -25,12 +25,13 @@ def report(
 
     The page is a single file with tables and pictures inside; it loads nothing from anywhere.
     """
-    from unbottle.cli.run_folder import config_of, write_text
+    from unbottle.cli.run_folder import config_of, prepare_file, write_text
 
     config = config_of("report", {"runs": run, "output": str(output), "title": title})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
+    prepare_file(output)
     from unbottle.report.page import Section, page
     from unbottle.report.runs import runs_in, sections_of
 

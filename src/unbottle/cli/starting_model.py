@@ -28,11 +28,16 @@ def starting_model(run: dict[str, Any], seed: int, *, encoder_decoder: bool = Fa
         model, tokenizer = from_nothing(run["config"], run.get("tokenizer"), encoder_decoder=encoder_decoder)
     if not isinstance(model, HeadMixin):
         set_seed(seed)
-        return model if method is None else attach(model, method), tokenizer
+        return model if method is None else attach(model, method, form=run.get("form") or "separate"), tokenizer
     if method is not None and method != model.head.config.method:
         raise ValueError(
             f"{run['model']} has the head {str(model.head.config.method)!r} already, not {str(method)!r}. Leave out "
             "--method to go on with it, or start from the plain model."
+        )
+    if run.get("form") not in (None, model.head.config.form):
+        raise ValueError(
+            f"{run['model']} has a head in the form {model.head.config.form!r} already, not {run['form']!r}. Leave out "
+            "--form to go on with it, or start from the plain model."
         )
     return model, tokenizer
 

@@ -16,12 +16,16 @@ unbottle train lm --model gpt2 --method ps --data owner/name:config --streaming 
 unbottle train lm --config small.json --tokenizer gpt2 --data wiki.txt --preset scratch --output runs/small
 unbottle train lm --config-file examples/07_train_lm.yaml --set accumulate=4 --set precision=bfloat16 --dry-run
 """
-RUN = ("model", "config", "tokenizer", "method", "data", "eval_data", "text_column", "streaming")
+RUN = ("model", "config", "tokenizer", "method", "form", "data", "eval_data", "text_column", "streaming")
 
 
 def train_lm(
     method: Annotated[
         str | None, typer.Option(metavar="METHOD", help="The output layer to attach. [the model's own]")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="Of its projections: separate, or difference (from L_V). [separate]"),
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
     config: Annotated[
@@ -78,7 +82,7 @@ def train_lm(
     from unbottle.cli.train_settings import from_file, settings_of
 
     given = {
-        "method": method, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
+        "method": method, "form": form, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
         "eval_data": eval_data, "text_column": text_column, "streaming": streaming, "preset": preset, "train": train,
         "lr": lr, "length": length, "batch": batch, "epochs": epochs, "max_steps": max_steps, "seed": seed,
         "report_to": tuple(report_to) if report_to else None, "output": output,

@@ -16,7 +16,7 @@ unbottle train summarize --model facebook/bart-large --data pairs.jsonl --text-c
 unbottle train summarize --model t5-small --method s+ce --data train.csv --eval-data valid.csv --preset head
 unbottle train summarize --model t5-small --data samsum --set accumulate=4 --set precision=bfloat16 --dry-run
 """
-RUN = ("model", "config", "tokenizer", "method", "data", "eval_data", "text_column", "summary_column")
+RUN = ("model", "config", "tokenizer", "method", "form", "data", "eval_data", "text_column", "summary_column")
 FOLDER = "runs/summarize"
 HELD_OUT = "validation"  # what hub data sets call it
 FRACTIONS = (0.96, 0.98)  # where validation starts and ends, as in train lm
@@ -25,6 +25,10 @@ FRACTIONS = (0.96, 0.98)  # where validation starts and ends, as in train lm
 def train_summarize(
     method: Annotated[
         str | None, typer.Option(metavar="METHOD", help="The output layer to attach. [the model's own]")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="Of its projections: separate, or difference (from L_V). [separate]"),
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
     config: Annotated[
@@ -104,7 +108,7 @@ def train_summarize(
     from unbottle.train.summarize_settings import SUMMARIZE_PRESETS
 
     given = {
-        "method": method, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
+        "method": method, "form": form, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
         "eval_data": eval_data, "text_column": text_column, "summary_column": summary_column, "preset": preset,
         "train": train, "lr": lr, "source_length": source_length, "target_length": target_length, "prefix": prefix,
         "batch": batch, "epochs": epochs, "max_steps": max_steps, "seed": seed,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from unbottle.head import check
@@ -142,7 +142,7 @@ class Head(nn.Module):
         return distribution
 
     def loss(
-        self, x: Inputs, labels: Int[Tensor, "B T"], count: Tensor | float | int
+        self, x: Inputs, labels: Shaped[Tensor, "B T"], count: Tensor | float | int
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         """Sum of the losses divided by `count`, and the losses. Without the logits, where the head can do without."""
         if not self.fuses(x):

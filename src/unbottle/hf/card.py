@@ -22,6 +22,7 @@ TEXT = """# {title}
 |---|---|
 | method | `{method}` |
 | convention | {convention} |
+| form | {form} |
 | model | {model_class} |
 | parameters added | {added:,} |
 | parameters in all | {total:,} |
@@ -61,6 +62,7 @@ def model_card(model: Any) -> ModelCard:
         title=method.title,
         method=method,
         convention=model.head.config.convention,
+        form=model.head.config.form,
         base=f"[{name}](https://huggingface.co/{name})" if known else "A model that is not on the Hub",
         model_class=model.base_class.__name__,
         added=sum(parameter.numel() for parameter in model.head.parameters()),

@@ -36,10 +36,6 @@ class Workspace:
             for memory in lent:
                 self._free.setdefault((memory.dtype, device), []).append(memory)
 
-    def clear(self) -> None:
-        """Keep nothing."""
-        self._free.clear()
-
     def __deepcopy__(self, memo: dict) -> Workspace:
         return Workspace()
 

@@ -24,7 +24,7 @@ class Method:
     """What an output layer is made of.
 
     method = base ("+" part)*      base = none | softmax (or s) | mos[:K] | pg | ps | copynet
-    part   = letters of c e p r, r with ":" k1,k2,... ascending | mi[:LxW] | wbwr:k
+    part   = letters of c e i p r, r with ":" k1,k2,... ascending | mi[:LxW] | wbwr:k
     """
 
     base: str = "softmax"

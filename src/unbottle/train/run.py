@@ -151,10 +151,17 @@ def identity(model: Any, train: Any, valid: Any, settings: RunSettings) -> dict[
         "model": {
             "class": target._get_name(),
             "head": str(target.head.config.method) if isinstance(target, HeadMixin) else None,
+            **({"form": form} if (form := _form(target)) else {}),
             "weights": hashlib.sha256(weights.encode()).hexdigest()[:16],
         },
         "data": {"train": _name(train), "valid": _name(valid)},
     }
+
+
+def _form(target: Any) -> str | None:
+    """Of the head, where it is not the usual one: runs from before there were others have none."""
+    form = target.head.config.form if isinstance(target, HeadMixin) else None
+    return None if form == "separate" else form
 
 
 def _name(data: Any) -> str | None:

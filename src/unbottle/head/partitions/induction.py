@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
-from unbottle.head.projection import WHISPER, Needs
+from unbottle.head.projection import Needs
 from unbottle.head.tokens import Tokens
 from unbottle.ops import Logits, Words
 from unbottle.spec import Letter
@@ -22,7 +22,7 @@ class Induction(Partition):
     def __init__(self, n: int) -> None:
         self.n, self.name, self.order = n, f"I{n}", 50 + n
         self.where, self.what = f"x after the last {n} words, in c_t", f"now + f_{self.name} . w_x"
-        self.needs = (Needs(self.name, WHISPER),)
+        self.needs = (Needs(self.name, 0.0),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         text = x.context

@@ -16,12 +16,13 @@ def from_gguf(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    from unbottle.hf.safe import NO_CODE
     from unbottle.train.quiet import quiet
 
     refuse_without_gguf()
     with quiet(), contextlib.redirect_stderr(io.StringIO()):  # a bar that can not be turned off otherwise
         place: dict[str, Any] = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
-        read = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+        read = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32, **NO_CODE)
         # save_pretrained refuses a model that remembers its quantiser: the weights move to one that does not
         config = {name: value for name, value in read.config.to_dict().items() if name != QUANTISER}
         with torch.device("meta"):  # no time for random weights that nobody wants
@@ -29,7 +30,7 @@ def from_gguf(file: Path, folder: Path) -> None:
         model.load_state_dict(read.state_dict(), assign=True)
         model.tie_weights()
         model.save_pretrained(folder)
-        AutoTokenizer.from_pretrained(**place).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(**place, **NO_CODE).save_pretrained(folder)
 
 
 def refuse_without_gguf() -> None:

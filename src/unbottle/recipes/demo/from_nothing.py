@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
+from unbottle.hf.safe import NO_CODE
 from unbottle.recipes.demo.plan import FromNothing
 from unbottle.recipes.demo.source_code import Code, texts
 from unbottle.recipes.tokenizer import train_tokenizer
@@ -28,7 +29,7 @@ def from_nothing(plan: FromNothing, code: Code, folder: Path, report: Report) ->
         shutil.rmtree(temporary, ignore_errors=True)
         train_tokenizer(texts(code.parts["base"]), plan.vocabulary).save_pretrained(temporary)
         os.replace(temporary, spelling)
-    tokenizer = AutoTokenizer.from_pretrained(spelling)
+    tokenizer = AutoTokenizer.from_pretrained(spelling, **NO_CODE)
     windows, _ = code.windows("base", tokenizer, length=plan.settings.length, tokens=plan.tokens, each=plan.each)
     torch.manual_seed(0)
     end = tokenizer.eos_token_id

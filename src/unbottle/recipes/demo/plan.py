@@ -10,6 +10,7 @@ from unbottle.train import Settings
 
 BEFORE, SOFTMAX, CPR = "before", "softmax", "cpr"
 METHODS = {SOFTMAX: "softmax+mi", CPR: "softmax+cpr:20,100+mi"}  # the name of a folder: what is in it
+FORM = "difference"  # with so little text, projections that share what L_V learns do better (LOG.md)
 K = 100  # words of W(k), by which tokens are grouped
 
 
@@ -42,7 +43,7 @@ class Plan:
 
     def identity(self) -> dict[str, Any]:
         """What a result depends on."""
-        return {name: value for name, value in asdict(self).items() if name != "about"}
+        return {name: value for name, value in asdict(self).items() if name != "about"} | {"form": FORM}
 
 
 HEADS = Settings(

@@ -11,6 +11,7 @@ from transformers import AutoConfig
 from unbottle.eval import perplexity
 from unbottle.eval.order_bias import order_bias
 from unbottle.eval.probe import probe
+from unbottle.hf.safe import NO_CODE
 from unbottle.recipes.demo.cost import cost
 from unbottle.recipes.demo.from_nothing import from_nothing
 from unbottle.recipes.demo.marked_text import marked_text
@@ -93,7 +94,7 @@ def text(shop: Workshop, report: Report) -> dict[str, Any]:
 
 def costs(shop: Workshop, report: Report) -> list[dict[str, Any]]:
     return cost(
-        AutoConfig.from_pretrained(shop.base),
+        AutoConfig.from_pretrained(shop.base, **NO_CODE),
         tuple(METHODS.values()),
         length=shop.plan.heads.length,
         repeats=shop.plan.repeats,

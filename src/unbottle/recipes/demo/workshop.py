@@ -14,7 +14,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from unbottle.data import Windows
 from unbottle.hf import attach
-from unbottle.recipes.demo.plan import BEFORE, METHODS, SOFTMAX, Plan
+from unbottle.hf.safe import NO_CODE, SAFE
+from unbottle.recipes.demo.plan import BEFORE, FORM, METHODS, SOFTMAX, Plan
 from unbottle.recipes.demo.pretrained import place
 from unbottle.recipes.demo.source_code import Code
 from unbottle.recipes.demo.steps import Report
@@ -61,7 +62,7 @@ class Workshop:
 
     @cached_property
     def tokenizer(self) -> Any:
-        return AutoTokenizer.from_pretrained(self.base)
+        return AutoTokenizer.from_pretrained(self.base, **NO_CODE)
 
     @cached_property
     def windows(self) -> dict[str, tuple[Windows, int]]:
@@ -85,13 +86,13 @@ class Workshop:
 
     def fresh(self, name: str, seed: int) -> Any:
         """The plain model with a new head, which predicts what the model predicted."""
-        model = AutoModelForCausalLM.from_pretrained(self.base)
+        model = AutoModelForCausalLM.from_pretrained(self.base, **SAFE)
         torch.manual_seed(seed)
-        return attach(model, METHODS[name])
+        return attach(model, METHODS[name], form=FORM)
 
     @staticmethod
     def load(folder: Path) -> Any:
-        return AutoModelForCausalLM.from_pretrained(folder).eval()
+        return AutoModelForCausalLM.from_pretrained(folder, **SAFE).eval()
 
     def models(self) -> Mapping[str, Any]:
         """Before, and each head of the first seed after training."""
