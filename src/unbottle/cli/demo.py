@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,9 @@ def demo(
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the fetched model is kept. [your cache folder]")
     ] = None,
+    form: Annotated[
+        str | None, typer.Option(metavar="FORM", help="Of CPR's projections: difference or separate. [difference]")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -40,37 +43,36 @@ def demo(
     DIR/softmax/model and DIR/cpr/model are the trained models. The same command again goes on where it was stopped.
     """
     from unbottle.cli.run_folder import config_of, prepare, write_run, write_text
+    from unbottle.recipes.demo.plan import chosen_plan
 
     name = plan or ("quick" if quick else "full")
     folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")
     settings = {"plan": name, "seeds": seeds, "output": str(folder), "cache": None if cache is None else str(cache)}
+    chosen = chosen_plan(name, form)
     if dry_run:
-        from unbottle.recipes.demo.plan import chosen_plan
-
-        print(json.dumps(config_of("demo", settings | {"plan": chosen_plan(name).to_dict()}), indent=1))
+        print(json.dumps(config_of("demo", settings | {"plan": chosen.to_dict()}), indent=1))
         return
     prepare(folder)
-    found = execute(name, folder, seeds, cache)
+    found = execute(chosen, folder, seeds, cache)
     from unbottle.cli.demo_document import document
     from unbottle.report.page import page
     from unbottle.report.sections.demo import sections
 
     print(document(found))
-    config = config_of("demo", settings)
+    config = config_of("demo", settings | {"form": chosen.form})
     write_text(folder / PAGE, page(TITLE, sections(folder, config, found)))
     write_run(folder, config, found)
     model = found["models"]["cpr"]
     print(f"See {folder / PAGE}; in Python: import unbottle; model = unbottle.load({model!r})")
 
 
-def execute(plan: str, folder: Path, seeds: int, cache: Path | None) -> dict:
+def execute(plan: Any, folder: Path, seeds: int, cache: Path | None) -> dict:
     """Run the steps that are not done yet, with one bar for all of them."""
     from unbottle.cli.phases import one_line_warnings
     from unbottle.cli.progress import progress
-    from unbottle.recipes.demo.plan import chosen_plan
     from unbottle.recipes.demo.pretrained import user_cache
     from unbottle.recipes.demo.run import demo as run
     from unbottle.train.quiet import quiet
 
     with quiet(), one_line_warnings(), progress() as report:
-        return run(chosen_plan(plan), folder, seeds=seeds, cache=cache or user_cache(), report=report)
+        return run(plan, folder, seeds=seeds, cache=cache or user_cache(), report=report)

@@ -37,7 +37,7 @@ def about(found: Mapping[str, Any]) -> str:
             f"Model: {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, frozen; {model['about']}",
             f"Text:  {text['what']} ({text['licence']}): {parts[0]} to train on, {parts[1]} held out",
             f"Heads: {' and '.join(found['methods'].values())}, same hidden states, same order, one pass, "
-            f"learning rate {training['lr']:g}",
+            f"learning rate {training['lr']:g}; projections of CPR: {training['form']}",
         ]
     )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from unbottle.head.config import FORMS
 from unbottle.recipes.demo.wheel import Wheel
 from unbottle.train import Settings
 
 BEFORE, SOFTMAX, CPR = "before", "softmax", "cpr"
 METHODS = {SOFTMAX: "softmax+mi", CPR: "softmax+cpr:20,100+mi"}  # the name of a folder: what is in it
-FORM = "difference"  # with so little text, projections that share what L_V learns do better (LOG.md)
 K = 100  # words of W(k), by which tokens are grouped
 
 
@@ -37,13 +37,14 @@ class Plan:
     shuffles: int  # orders of each list
     repeats: int  # of the measurement of time
     memory: bool  # measure it too, in processes of their own
+    form: str = "difference"  # with so little text, projections that share what L_V learns do better (LOG.md)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def identity(self) -> dict[str, Any]:
         """What a result depends on."""
-        return {name: value for name, value in asdict(self).items() if name != "about"} | {"form": FORM}
+        return {name: value for name, value in asdict(self).items() if name != "about"}
 
 
 HEADS = Settings(
@@ -127,7 +128,10 @@ PLANS = {
 }
 
 
-def chosen_plan(name: str) -> Plan:
+def chosen_plan(name: str, form: str | None = None) -> Plan:
     if name not in PLANS:
         raise ValueError(f"plan {name!r}: unknown. Known: {', '.join(PLANS)}.")
-    return PLANS[name]
+    plan = PLANS[name] if form is None else replace(PLANS[name], form=form)
+    if plan.form not in FORMS:
+        raise ValueError(f"form {form!r}: expected one of {', '.join(FORMS)}.")
+    return plan

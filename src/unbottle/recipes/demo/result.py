@@ -23,7 +23,8 @@ def result(shop: Workshop, seeds: int) -> dict[str, Any]:
         "model": model_of(shop) | {"parameters": told["parameters"]},
         "text": {"what": description(), "licence": LICENCE, "train": told["train"], "test": told["test"]},
         "methods": METHODS,
-        "training": {name: getattr(shop.plan.heads, name) for name in ("lr", "batch", "length", "epochs")},
+        "training": {name: getattr(shop.plan.heads, name) for name in ("lr", "batch", "length", "epochs")}
+        | {"form": shop.plan.form},
         "perplexity": {name: [without(found, "windows") for found in each] for name, each in measured.items()},
         "verdict": verdict(windows[SOFTMAX], windows[CPR]).to_dict(),
         "words": shop.found("words"),

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from unbottle.data import Windows
 from unbottle.hf import attach
 from unbottle.hf.safe import NO_CODE, SAFE
-from unbottle.recipes.demo.plan import BEFORE, FORM, METHODS, SOFTMAX, Plan
+from unbottle.recipes.demo.plan import BEFORE, METHODS, SOFTMAX, Plan
 from unbottle.recipes.demo.pretrained import place
 from unbottle.recipes.demo.source_code import Code
 from unbottle.recipes.demo.steps import Report
@@ -88,7 +88,7 @@ class Workshop:
         """The plain model with a new head, which predicts what the model predicted."""
         model = AutoModelForCausalLM.from_pretrained(self.base, **SAFE)
         torch.manual_seed(seed)
-        return attach(model, METHODS[name], form=FORM)
+        return attach(model, METHODS[name], form=self.plan.form)
 
     @staticmethod
     def load(folder: Path) -> Any:

@@ -49,7 +49,8 @@ def told(result: Mapping[str, Any]) -> list[str]:
             f"Text: {text['what']} ({text['licence']}), {text['train']['tokens']:,} tokens of {text['train']['files']} "
             f"files to train on, {text['test']['tokens']:,} tokens of {text['test']['files']} other files held out. "
             f"The model is frozen; two heads, {methods}, are trained on the same hidden states in the same "
-            f"order, one pass, learning rate {training['lr']:g}. Both start as the plain model (before).",
+            f"order, one pass, learning rate {training['lr']:g}. Both start as the plain model (before). "
+            f"Projections of CPR: {training['form']}.",
             "quiet",
         )
     ]
