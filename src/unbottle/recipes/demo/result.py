@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from unbottle.bench.machine import machine
@@ -32,7 +33,7 @@ def result(shop: Workshop, seeds: int) -> dict[str, Any]:
         "text_by_word": shop.found("text"),
         "cost": shop.found("cost"),
         "machine": machine(),
-        "models": {BEFORE: str(shop.base), **{name: str(shop.run(name, 0) / "model") for name in METHODS}},
+        "models": {BEFORE: at_home(shop.base), **{name: str(shop.run(name, 0) / "model") for name in METHODS}},
     }
 
 
@@ -47,6 +48,11 @@ def model_of(shop: Workshop) -> dict[str, Any]:
         "about": f"from the package {model} on the package index: {model.made}",
         "licence": model.licence,
     }
+
+
+def at_home(path: Path) -> str:
+    """A path that says nothing about whose home it is in."""
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def without(data: dict[str, Any], name: str) -> dict[str, Any]:
