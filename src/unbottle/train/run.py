@@ -151,7 +151,7 @@ def identity(model: Any, train: Any, valid: Any, settings: RunSettings) -> dict[
         "model": {
             "class": target._get_name(),
             "head": str(target.head.config.method) if isinstance(target, HeadMixin) else None,
-            **({"form": form} if (form := _form(target)) else {}),
+            "form": _form(target),
             "weights": hashlib.sha256(weights.encode()).hexdigest()[:16],
         },
         "data": {"train": _name(train), "valid": _name(valid)},
