@@ -26,6 +26,14 @@ def row(method: str, seed: int, value: float) -> Row:
     return Row(method, seed, "small", {"perplexity": value})
 
 
+def test_a_row_that_stands_twice_in_a_file_counts_once(tmp_path) -> None:
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    record.add(row("softmax", 0, 10.0))
+    data = json.loads((tmp_path / "results.json").read_text())
+    (tmp_path / "results.json").write_text(json.dumps(data | {"rows": data["rows"] * 2}))
+    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 1
+
+
 def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
     record = Record(tmp_path, EXPERIMENT, SETTINGS)
     for each in (row("softmax+c", 0, 9.0), row("softmax", 0, 10.0), row("softmax", 1, 12.0)):

@@ -129,7 +129,8 @@ class Record:
                 f"{self.folder}: holds results of another preset or text. Choose another --output, or remove it."
             )
         self.settings = data["settings"]
-        self.rows = [Row(**row) for row in data["rows"]]
+        rows = [Row(**row) for row in data["rows"]]
+        self.rows = [*{(row.method, row.seed, row.size): row for row in rows}.values()]  # none counts twice
         self.together = data["together"]
 
 
