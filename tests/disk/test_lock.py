@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from unbottle.disk.lock import locked, waiting
+from unbottle.disk.lock import LOCK, locked, waiting
 from unbottle.eval.summary_file import SummaryFile
 
 HOLD = """
@@ -45,11 +45,11 @@ def test_who_waits_comes_next(tmp_path) -> None:
     order = []
 
     def second() -> None:
-        with waiting(tmp_path):
+        with waiting(tmp_path / "new" / LOCK):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with waiting(tmp_path):
+    with waiting(tmp_path / "new" / LOCK):
         thread.start()
         thread.join(0.1)
         order.append("first")

@@ -31,10 +31,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def waiting(folder: Path) -> Iterator[None]:
-    """A second process waits until the first one is done."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "a+", encoding="utf-8") as file:
+def waiting(path: Path) -> Iterator[None]:
+    """A second process waits at this file until the first one is done, or was killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as file:
         lock(file, wait=True)
         yield
 

@@ -71,15 +71,12 @@ class Head(nn.Module):
         needs = _needs(users)
         if method.base != "none":
             needs = {name: Needs(name) for name in self.softmaxes} | needs
-        self.differences = {name for name, need in needs.items() if need.scores_words} if self._shares_V else set()
+        shared = config.form == "difference"
+        self.differences = {name for name, need in needs.items() if shared and need.scores_words}
         self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
         keys = {key for user in users for key in user.keys}
         self.context_keys = sorted(key for key in keys if needs[key].of == "q")
         self.source_keys = sorted(key for key in keys if needs[key].of == "source")
-
-    @property
-    def _shares_V(self) -> bool:
-        return self.config.form == "difference" and self.config.method.base != "none"
 
     @property
     def reads_source(self) -> bool:

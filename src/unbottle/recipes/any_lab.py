@@ -16,12 +16,12 @@ from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from unbottle.disk.full import whole_disk
+from unbottle.disk.lock import waiting
 from unbottle.hf import attach
 from unbottle.hf.reach import quick_hub
 from unbottle.hf.safe import NO_CODE, SAFE
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.corpus import content_of
-from unbottle.recipes.locked import locked
 from unbottle.spec import Method
 from unbottle.train.files import read_json, write_json
 
@@ -50,7 +50,7 @@ class AnyLab(ABC):
             torch.set_num_threads(threads)
         logging.disable_progress_bar()  # there is a bar already
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / ".lab.lock"):
+        with waiting(folder / ".lab.lock"):
             self._same_as_before(self.settings)
 
     @cached_property
@@ -87,7 +87,7 @@ class AnyLab(ABC):
             with quick_hub(pretrained):
                 return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
         folder = self.folder / "tokenizer"
-        with locked(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
+        with waiting(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
             if not folder.exists():
                 assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
                 self.report(0, 1, "training a tokenizer")
@@ -129,7 +129,7 @@ class AnyLab(ABC):
         def report(done: float, total: float, text: str) -> None:
             self.report(done, total, f"{title}: {text}")
 
-        with locked(run.with_name(f".{run.name}.lock")):
+        with waiting(run.with_name(f".{run.name}.lock")):
             if not (run / "model").exists():
                 made = model()
                 head = getattr(made, "head", None)

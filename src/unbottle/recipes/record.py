@@ -11,9 +11,9 @@ from typing import Any
 
 from unbottle.bench.machine import machine
 from unbottle.disk.full import whole_disk
+from unbottle.disk.lock import waiting
 from unbottle.recipes.any_lab import same_settings
 from unbottle.recipes.experiment import Column, Experiment, Row
-from unbottle.recipes.locked import locked
 from unbottle.report import Estimate, Table
 from unbottle.spec import Method
 from unbottle.train.files import put_file, read_json
@@ -36,7 +36,7 @@ class Record:
         return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
 
     def add(self, row: Row) -> None:
-        with locked(self.folder / ".lock"):
+        with waiting(self.folder / ".lock"):
             self._read()
             if self.has(row.method, row.seed, row.size):
                 return  # another process was faster
@@ -46,7 +46,7 @@ class Record:
 
     def finish(self, together: dict[str, Any]) -> None:
         """What was measured of all rows together; and the files once more."""
-        with locked(self.folder / ".lock"):
+        with waiting(self.folder / ".lock"):
             self._read()
             self.together = together or self.together
             self._write()

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from unbottle.disk.lock import waiting
+from unbottle.disk.lock import LOCK, waiting
 from unbottle.train.callbacks import Report
 from unbottle.train.collate import collate
 from unbottle.train.files import put_file, read_json, whole_disk, write_json
@@ -55,7 +55,7 @@ class StateStore:
     @torch.no_grad()
     def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
         """Write what is missing. Several processes take turns, file by file, and wait for each other at the end."""
-        with waiting(self.folder) if is_first() else contextlib.nullcontext():
+        with waiting(self.folder / LOCK) if is_first() else contextlib.nullcontext():
             self._fill(windows, layers, batch, report)
 
     def _fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
