@@ -9,6 +9,9 @@ import tiny_causal
 from byte_pairs import byte_pairs
 
 from unbottle.cli.program import main
+from unbottle.head import Head, HeadConfig
+from unbottle.head.config import FORMS
+from unbottle.head.equations import equations as equations_of
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.recipes.paper import PERPLEXITY_SMALL
 from unbottle.spec import PAPER_METHODS, Method
@@ -65,6 +68,27 @@ def test_other_equations(method: str, line: str, capsys) -> None:
     assert line in equations(capsys, method)
 
 
+def test_the_form_of_differences(capsys) -> None:
+    cepr = "f_C = f_V + L_C(q), f_E = f_V + L_E(q), f_R1 = f_V + L_R1(q)"  # P has local embeddings, not w_x
+    assert f'  form="difference": {cepr}; as many parameters\n' in run(capsys, "s+cepr:20", "--shape", "t5-small")
+    (found,) = json.loads(run(capsys, "s+cepr:20", "--shape", "t5-small", "--json"))
+    assert found["form difference"] == cepr.split(", ")
+    assert 'form="difference"' not in run(capsys, "softmax+p+mi", "mos", "pg", "none")
+
+
+@pytest.mark.parametrize("method", ["softmax+cr:5,9+mi", "mos:2+c", "softmax+p", "none"])
+def test_a_head_of_either_form(method: str) -> None:
+    """The equations of a head say its form; what is left out of them and how large it is do not depend on it."""
+    heads = {
+        form: Head(HeadConfig(method=Method.parse(method), hidden_size=4, vocabulary=20, form=form)) for form in FORMS
+    }
+    separate, difference = (equations_of(heads[form]) for form in ("separate", "difference"))
+    lines = [line for line in difference if " = f_V + L_" in line]
+    assert len(lines) == {"softmax+cr:5,9+mi": 3, "mos:2+c": 1}.get(method, 0)
+    assert [line for line in difference if line not in lines] == separate
+    assert len({sum(each.numel() for each in head.parameters()) for head in heads.values()}) == 1
+
+
 def test_every_method_of_the_paper_is_shown_with_its_numbers(capsys) -> None:
     causal, seq2seq = (json.loads(run(capsys, "--shape", shape, "--json")) for shape in ("gpt2", "t5-small"))
     shown = {row["method"]: row for row in causal} | {row["method"]: row for row in seq2seq if "e" in row["method"]}
@@ -117,8 +141,6 @@ def test_refusals(capsys) -> None:
 
 @pytest.mark.parametrize("letter", list(PARTITIONS))
 def test_every_partition_says_where_and_what(letter: str) -> None:
-    from unbottle.head import HeadConfig
-
     method = f"softmax+{letter}{':5,9' if letter == 'r' else ''}"
     config = HeadConfig(method=Method.parse(method), hidden_size=4, vocabulary=20, encoder_decoder=True)
     for partition in PARTITIONS[letter](config):

@@ -26,6 +26,7 @@ class Sheet:
     method: Method
     changes: tuple[str, ...]
     equations: tuple[str, ...]
+    differences: tuple[str, ...]  # what else holds with form="difference", whose head is as large
     adds: dict[str, int]
     plain: int  # parameters of the model without it
 
@@ -36,11 +37,12 @@ class Sheet:
 
         from unbottle.cli.plain_model import parameters
         from unbottle.head import Head
-        from unbottle.head.equations import equations
+        from unbottle.head.config import FORMS
+        from unbottle.head.equations import differences, equations
         from unbottle.hf.attach import head_config
 
         with torch.device("meta"):
-            head = Head(head_config(model, method))
+            head, other = (Head(head_config(model, method, form=form)) for form in FORMS)
         parts = {"L_h": head.L_h, "prior": head.prior, "gate": head.gate}
         adds = {name: parameters(part) for name, part in parts.items() if part is not None}
         adds |= {f"L_{name}": parameters(part) for name, part in head.L.items()}
@@ -48,6 +50,7 @@ class Sheet:
             method=method,
             changes=changes(method),
             equations=tuple(equations(head)),
+            differences=tuple(differences(other)),
             adds={name: count for name, count in adds.items() if count},
             plain=parameters(model),
         )
@@ -68,6 +71,7 @@ class Sheet:
             "title": self.method.title,
             "changes": list(self.changes),
             "equations": list(self.equations),
+            "form difference": list(self.differences),
             "parameters": {"added": self.added, "by part": self.adds, "plain model": self.plain},
             "paper": self.paper,
         }
@@ -78,6 +82,8 @@ class Sheet:
         lines += [f"    {line}" for line in self.equations]
         parts = ", ".join(f"{name} {count:,}" for name, count in self.adds.items())
         lines += ["", f"  adds {self.added:,} parameters ({self.added / self.plain:.1%}){': ' if parts else ''}{parts}"]
+        if self.differences:
+            lines.append(f'  form="difference": {", ".join(self.differences)}; as many parameters')
         for title, row in self.paper.items():
             lines.append(f"  paper, {title}: {', '.join(f'{name} {number:g}' for name, number in row.items())}")
         return "\n".join(lines)

@@ -8,7 +8,7 @@ from unbottle.head.head import Head
 LEGEND = {
     "h": "the last hidden state",
     "q": "what is projected: h, or with Mi h and a block of hidden states",
-    "f_A": "L_A(q), a projection of q of its own",
+    "f_A": "L_A(q), a projection of q of its own; if it is learnt as a difference, f_V + L_A(q)",
     "w_x": "the output embedding of word x",
     "c_t": "the words of the context",
     "I": "the words of the encoder input",
@@ -30,7 +30,12 @@ def equations(head: Head) -> list[str]:
     if method.mi:
         layers, window = head.config.block
         lines.append(f"q = h ++ GELU(L_h(the last {window} states of the last {layers} layers))")
-    return [*lines, *_logit(_cases(head)), *_distribution(head)]
+    return [*lines, *differences(head), *_logit(_cases(head)), *_distribution(head)]
+
+
+def differences(head: Head) -> list[str]:
+    """The projections that this head learns as what they add to that of the vocabulary; of separate ones, none."""
+    return [f"f_{name} = f_V + L_{name}(q)" for name in reversed([*head.L]) if name in head.differences]
 
 
 def _cases(head: Head) -> list[tuple[str, str]]:
