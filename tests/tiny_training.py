@@ -40,3 +40,18 @@ def settings(folder, **changes) -> Settings:
         "device": "cpu",
     }  # fmt: skip
     return Settings(output=str(folder), **chosen | changes)
+
+
+def weights(model) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Letters:
+    """A tokenizer: every letter is a token."""
+
+    def __call__(self, texts, **options):
+        return {"input_ids": [[ord(letter) % VOCABULARY for letter in text] for text in texts]}

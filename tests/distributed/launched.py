@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import sys
 import traceback
@@ -22,6 +21,7 @@ import tiny_summaries
 import tiny_training
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils.launch import prepare_multi_gpu_env
+from killing import kill_at
 
 import unbottle.train.checkpoints
 import unbottle.train.plain_checkpoints
@@ -48,19 +48,6 @@ def environment(engine: str, processes: int, rank: int, port: int) -> dict[str, 
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
     told |= {name: str(value) for name, value in places.items()}
     return told | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-
-
-def kill_at(where: str, count: int) -> None:
-    place, name = PLACES[where]
-    original, left = getattr(place, name), [count]
-
-    def counting(*args, **kwargs):
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
-
-    setattr(place, name, counting)
 
 
 def texts():
@@ -95,7 +82,7 @@ def run(job: dict, rank: int) -> None:
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", message=".*written by another number of processes.*")
     if (kill := job.get("kill")) and kill["rank"] == rank:
-        kill_at(kill["where"], kill["count"])
+        kill_at(*PLACES[kill["where"]], kill["count"])
     result = work(job)
     leave()
     if rank == 0:

@@ -144,6 +144,21 @@ def test_the_file_holds_all_there_is_to_score(tmp_path: Path) -> None:
     assert found.implementations["CIDEr"].startswith("unbottle.eval.metrics.cider: equals pycocoevalcap")
 
 
+def test_every_batch_of_every_run_has_random_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: dict[int, list[int]] = {}
+
+    def watched(model, tokenizer, prompts, *, seed, **options):
+        seeds[run_seed].append(seed)
+        return [""] * len(prompts)
+
+    monkeypatch.setattr(sys.modules[completion.__module__], "continuations", watched)
+    for run_seed in (0, 1, 2):
+        seeds[run_seed] = []
+        run(protocol=Protocol(**{**vars(SMALL), "seed": run_seed}))
+    assert [len(found) for found in seeds.values()] == [3, 3, 3]  # batches
+    assert len({seed for found in seeds.values() for seed in found}) == 9
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Completion, bytes]:
     folder = tmp_path_factory.mktemp("whole")

@@ -61,6 +61,36 @@ def test_samples_are_of_the_seed_and_the_batch() -> None:
     assert model.training
 
 
+@pytest.mark.parametrize(
+    ("sampling", "wanted"),
+    [
+        ("top-k", {"do_sample": True, "top_k": 7, "num_beams": 1}),
+        ("greedy", {"do_sample": False, "num_beams": 1}),
+        ("beams", {"do_sample": False, "num_beams": 3}),
+    ],
+)
+def test_all_that_a_model_could_have_a_say_in_is_said(sampling: str, wanted: dict, monkeypatch) -> None:
+    model, seen = tiny.model("t5", None), []
+    before = model.generate
+    monkeypatch.setattr(
+        model, "generate", lambda **told: (seen.append(told["generation_config"].to_dict()), before(**told))[1]
+    )
+    written(model, texts(1), sampling=sampling, top_k=7, beams=3)
+    wanted |= {
+        "max_new_tokens": 8, "min_length": 0, "length_penalty": 1.0, "early_stopping": False, "repetition_penalty": 1.0,
+        "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "num_return_sequences": 1,
+    }  # fmt: skip
+    assert wanted.items() <= seen[0].items()
+
+
+def test_a_model_that_ends_at_once_may() -> None:
+    """Whatever length its own settings ask for."""
+    model = tiny.model("bart", None)
+    model.final_logits_bias[0, tiny.tokenizer().eos_token_id] = 1000.0
+    model.generation_config.update(min_length=6, num_beams=2)
+    assert written(model, texts(2), sampling="greedy") == ["", ""]
+
+
 def test_a_model_has_no_say_in_how_it_is_asked() -> None:
     model = tiny.model("bart", "s+e")
     before = written(model, texts(), sampling="greedy")

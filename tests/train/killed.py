@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import traceback
 import warnings
@@ -15,6 +14,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tiny_training as tiny
+from killing import kill_at
 
 import unbottle.train.checkpoints
 import unbottle.train.plain_checkpoints
@@ -34,23 +34,10 @@ PLACES = {
 }
 
 
-def kill_at(where: str, count: int) -> None:
-    place, name = PLACES[where]
-    original, left = getattr(place, name), [count]
-
-    def counting(*args, **kwargs):
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
-
-    setattr(place, name, counting)
-
-
 def run(job: dict, answer: Path) -> None:
     warnings.simplefilter("error")
     if job["where"] is not None:
-        kill_at(job["where"], job["count"])
+        kill_at(*PLACES[job["where"]], job["count"])
     result = train_lm(
         tiny.model(job["method"]), tiny.windows(), tiny.windows(100, 1), tiny.settings(job["folder"], **job["options"])
     )

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # after the folder of this f
 
 import killed
 import tiny_summaries as tiny
+from killing import kill_at
 
 from unbottle.train import train_summarize
 from unbottle.train.trainer import SummaryTrainer
@@ -21,7 +22,7 @@ killed.PLACES["step"] = (SummaryTrainer, "training_step")
 def run(job: dict, answer: Path) -> None:
     warnings.simplefilter("error")
     if job["where"] is not None:
-        killed.kill_at(job["where"], job["count"])
+        kill_at(*killed.PLACES[job["where"]], job["count"])
     result = train_summarize(
         tiny.model(job["model"]), tiny.pairs(), tiny.pairs(7, 1), tiny.settings(job["folder"], **job["options"])
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from datasets.utils import logging
 
 from unbottle.data.files import KNOWN, PLAIN, TABLES, document, files_below, kind, pieces
 from unbottle.hf.reach import quick_hub
+from unbottle.hf.without_bars import without_bars
 
 TEXT = "text"
 
@@ -54,18 +55,9 @@ def read_texts(source: TextSource) -> Dataset | IterableDataset:
     return texts
 
 
-@contextmanager
-def quiet_datasets() -> Iterator[None]:
+def quiet_datasets() -> AbstractContextManager[None]:
     """No bars, and no errors in a log beside the one that is raised."""
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+    return without_bars(logging, logging.CRITICAL)
 
 
 def _files(paths: list[Path], source: TextSource) -> Dataset | IterableDataset:
