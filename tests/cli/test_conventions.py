@@ -5,108 +5,44 @@ from __future__ import annotations
 import errno
 import functools
 import importlib
+import importlib.util
 import json
 import pathlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import tiny_causal
 import tiny_summaries
+import typer
+from command_lines import LINES
 from tiny_shapes import TINY
 
 from unbottle.bench.shape import SHAPES
-from unbottle.cli.program import COMMANDS, main
+from unbottle.cli.program import COMMANDS, main, program
+from unbottle.cli.shared_options import SHARED
 from unbottle.hf import reach
 
 MISSING = "no/such/file.jsonl"
 NOWHERE = "/dev/null/folder"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A command line that works. The names in braces are of the files below; what a command has not is left out."""
-
-    line: str
-    interrupt: str  # what it calls on the way
-    method: str = ""  # options that are changed to try what is wrong
-    file: str = ""
-    model: str = ""
-    output: str = ""
-    quick: bool = True  # run to the end here; the others have tests of their own
-
-
-LINES = {
-    "demo": Line(
-        line="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.recipes.demo.run:demo", output="{output}",
-        quick=False,
-    ),
-    "app": Line(line="{causal}", interrupt="unbottle.cli.app:show", quick=False),
-    "report": Line(
-        line="{run} --output {output}.html", interrupt="unbottle.report.page:page", output="{output}.html",
-    ),
-    "methods": Line(
-        line="softmax+c --model {causal}", interrupt="unbottle.cli.plain_model:plain_model", method="softmax+c",
-    ),
-    "doctor": Line(line="", interrupt="unbottle.cli.health:checks"),
-    "generate": Line(
-        line="{causal} --file {text} --new-tokens 3 --output {output}.txt", interrupt="unbottle.cli.predicting:one",
-        file="{text}", model="{causal}", output="{output}.txt",
-    ),
-    "bench": Line(
-        line="--shape tiny --measure loss --repeats 1 --threads 1 --no-memory --method softmax+c --output {output}",
-        interrupt="unbottle.bench.run:work", method="softmax+c", output="{output}",
-    ),
-    "reproduce": Line(
-        line="order-bias --preset tiny --data {text} --method softmax+mi --work {output}-work --output {output}",
-        interrupt="unbottle.recipes.lab:Lab.trained", method="softmax+mi", file="{text}", output="{output}",
-        quick=False,
-    ),
-    "summarize": Line(
-        line="{text} --model {seq2seq} --max-length 4 --output {output}.txt",
-        interrupt="unbottle.cli.predicting:one", file="{text}", model="{seq2seq}", output="{output}.txt",
-    ),
-    "train lm": Line(
-        line="--model {causal} --data {text} --method softmax+c --length 8 --max-steps 1 --output {output}",
-        interrupt="unbottle.cli.train_lm:data_of", method="softmax+c", file="{text}", model="{causal}",
-        output="{output}", quick=False,
-    ),
-    "train summarize": Line(
-        line="--model {seq2seq} --data {pairs} --method s+c --max-steps 1 --output {output}",
-        interrupt="unbottle.cli.train_summarize:data_of", method="s+c", file="{pairs}", model="{seq2seq}",
-        output="{output}", quick=False,
-    ),
-    "eval perplexity": Line(
-        line="{causal} --data {text} --part all --length 8 --tagger none --output {output}",
-        interrupt="unbottle.eval.perplexity:perplexity", file="{text}", model="{causal}", output="{output}",
-    ),
-    "eval completion": Line(
-        line="{causal} --data {text} --part all --prompts 3 --words 3 --samples 2 --tagger rules --output {output}",
-        interrupt="unbottle.eval.completion:completion", file="{text}", model="{causal}", output="{output}",
-    ),
-    "eval lm-eval": Line(
-        line="{causal} --tasks piqa --output {output}", interrupt="unbottle.eval.harness:harness", output="{output}",
-        quick=False,
-    ),
-    "eval analogy": Line(
-        line="{causal} --size 2 --kind edge --relation family --output {output}",
-        interrupt="unbottle.eval.analogy:analogy", model="{causal}", output="{output}",
-    ),
-    "eval probe": Line(
-        line="{causal} --prompt [tea]_[milk]_or --shuffles 2 --output {output}",
-        interrupt="unbottle.eval.probe:probe", model="{causal}", output="{output}",
-    ),
-    "eval summaries": Line(
-        line="--predictions {pairs} --prediction-column summary --metrics length --output {output}",
-        interrupt="unbottle.cli.eval_summaries:evaluate", file="{pairs}", output="{output}",
-    ),
-}  # fmt: skip
+KINDS = ("method", "file", "model", "output", "elsewhere")
+NAMING = {"METHOD", "MODEL", "RUN", "FILE", "DIR", "PATH", "NAME|PATH", "JSON"}  # options that name something
+NOT_REFUSED = {  # a metric that can not run says why, and the rest runs
+    ("eval summaries", "entailment"),
+    ("eval summaries", "mauve_model"),
+}
+TYPES = {  # of a place for models: what does not belong there, and what is said
+    "causal": {"seq2seq": r"is an encoder-decoder \(t5\)", "vision": r"is no language model \(vit\)"},
+    "seq2seq": {"causal": r"is no encoder-decoder \(gpt2\)", "vision": r"is no encoder-decoder \(vit\)"},
+    "any": {"vision": r"is no language model \(vit\)"},
+}
 NAMES = pytest.mark.parametrize("name", list(COMMANDS))
 
 
-def having(part: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("name", [name for name, line in LINES.items() if getattr(line, part)])
+def cases(*kinds: str) -> pytest.MarkDecorator:
+    """Every line that has a place for something of these kinds."""
+    found = [(name, case) for name, line in LINES.items() for kind in kinds for case in line.cases(kind)]
+    return pytest.mark.parametrize(("name", "case"), found)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +57,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     tiny_causal.saved(folder / "causal", "plain", tiny_causal.tokenizer([text]))
     run = ["--data", str(folder / "text.txt"), "--part", "all", "--length", "8", "--tagger", "none"]
     assert main(["eval", "perplexity", str(folder / "causal"), *run, "--output", str(folder / "run")]) == 0
-    paths = {"run": "run", "text": "text.txt", "pairs": "pairs.jsonl", "seq2seq": "seq2seq", "causal": "causal"}
+    (folder / "vision").mkdir()
+    (folder / "vision" / "config.json").write_text('{"model_type": "vit"}')
+    (folder / "broken").mkdir()
+    (folder / "broken" / "config.json").write_text('{"model_type": ')
+    paths = {
+        "vision": "vision",
+        "broken": "broken",
+        "run": "run",
+        "text": "text.txt",
+        "pairs": "pairs.jsonl",
+        "seq2seq": "seq2seq",
+        "causal": "causal",
+    }
     return {name: str(folder / path) for name, path in paths.items()}
 
 
@@ -131,18 +79,21 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SHAPES, "tiny", TINY)
 
 
-def words(name: str, made: dict[str, str], folder: Path, **changed: str) -> list[str]:
-    """The line as arguments; what a field of it names is replaced."""
-    line = f" {LINES[name].line} "
-    for field, value in changed.items():
-        old = getattr(LINES[name], field)
-        assert f" {old} " in line
-        line = line.replace(f" {old} ", f" {value} ")
-    return [*name.split(), *(word.format(**made, output=folder / "out") for word in line.split())]
+@pytest.fixture(autouse=True)
+def gradio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were installed: it is imported after everything that can be refused."""
+    before = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: name == "gradio" or before(name, *rest))
+
+
+def words(name: str, made: dict[str, str], folder: Path, line: str | None = None, wrong: str = "") -> list[str]:
+    """A line as arguments; without one, that which works."""
+    parts = (LINES[name].works if line is None else line).split()
+    return [*name.split(), *(part.format(**made, output=folder / "out", wrong=wrong) for part in parts)]
 
 
 def refused(capsys: pytest.CaptureFixture, args: list[str], said: str) -> None:
-    """One sentence, exit code 2; the traceback if it is asked for."""
+    """One sentence, exit code 2, no traceback."""
     capsys.readouterr()
     assert main(args) == 2
     out, err = capsys.readouterr()
@@ -151,15 +102,35 @@ def refused(capsys: pytest.CaptureFixture, args: list[str], said: str) -> None:
     assert re.search(said, lines[-1]), err
     assert "Traceback" not in out + err
     assert not [line for line in lines[:-1] if "error" in line.lower()]
-    assert main([*args, "--debug"]) == 2
-    assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-def test_every_command_has_a_line() -> None:
-    assert set(LINES) == set(COMMANDS), "a command needs a line that works, in LINES"
+def test_every_command_has_its_lines() -> None:
+    assert set(LINES) == set(COMMANDS), "a command needs its lines, in tests/command_lines.py"
+    for line in LINES.values():
+        assert all("{wrong}" in case for kind in KINDS for case in line.cases(kind))
 
 
-@having("quick")
+@NAMES
+def test_every_place_for_a_name_is_tried(name: str) -> None:
+    """An option that takes a method, a model, a file or a folder has a line in which it is wrong."""
+    command = typer.main.get_command(program())
+    for part in name.split():
+        command = command.commands[part]
+    tried = [case.split() for kind in KINDS for case in LINES[name].cases(kind)]
+    before = {
+        case[place - 1] if place else "" for case in tried for place, word in enumerate(case) if "{wrong}" in word
+    }
+    for parameter in command.params:
+        names = (parameter.metavar or "").removesuffix("...") in NAMING or parameter.type.name in ("path", "file")
+        if not names or parameter.name in SHARED or (name, parameter.name) in NOT_REFUSED:
+            continue
+        if parameter.param_type_name == "option":
+            assert {*parameter.opts} & before, f"unbottle {name}: no line has a wrong {parameter.opts[0]}"
+        else:
+            assert any(not word.startswith("--") for word in before), f"no line has a wrong {parameter.metavar}"
+
+
+@pytest.mark.parametrize("name", [name for name, line in LINES.items() if line.quick])
 def test_it_works_and_prints_no_control_characters(name, made, tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # that is for terminals
     assert main(words(name, made, tmp_path)) == 0
@@ -168,35 +139,35 @@ def test_it_works_and_prints_no_control_characters(name, made, tmp_path, capsys,
     assert not {character for character in shown if not character.isprintable()} - {"\n"}
 
 
-@having("method")
-def test_an_unknown_method(name, made, tmp_path, capsys) -> None:
-    refused(capsys, words(name, made, tmp_path, method="sofmax+c"), "unknown base 'sofmax'")
+@cases("method")
+def test_an_unknown_method(name, case, made, tmp_path, capsys) -> None:
+    refused(capsys, words(name, made, tmp_path, case, "sofmax+c"), "unknown base 'sofmax'")
 
 
-@having("file")
-def test_a_missing_file(name, made, tmp_path, capsys) -> None:
-    refused(capsys, words(name, made, tmp_path, file=MISSING), "o such file")
+@cases("file")
+def test_a_missing_file(name, case, made, tmp_path, capsys) -> None:
+    refused(capsys, words(name, made, tmp_path, case, MISSING), "o such (file|folder)|has no tokenizer in it")
 
 
-@having("output")
-def test_an_unwritable_folder(name, made, tmp_path, capsys) -> None:
-    refused(capsys, words(name, made, tmp_path, output=NOWHERE), "Not a directory")
+@cases("output", "elsewhere")
+def test_an_unwritable_folder(name, case, made, tmp_path, capsys) -> None:
+    refused(capsys, words(name, made, tmp_path, case, NOWHERE), "Not a directory")
 
 
-@having("model")
-def test_the_wrong_kind_of_model(name, made, tmp_path, capsys) -> None:
-    causal = LINES[name].model == "{causal}"
-    said = r"is an encoder-decoder \(t5\)" if causal else r"is a causal model \(gpt2\)"
-    refused(capsys, words(name, made, tmp_path, model="{seq2seq}" if causal else "{causal}"), said)
+@cases("model")
+def test_the_wrong_kind_of_model(name, case, made, tmp_path, capsys) -> None:
+    for wrong, said in TYPES[LINES[name].takes].items():
+        refused(capsys, words(name, made, tmp_path, case, made[wrong]), said)
 
 
-@having("model")
-def test_a_model_that_is_nowhere(name, made, tmp_path, capsys) -> None:
-    refused(capsys, words(name, made, tmp_path, model="no-such-model"), "the Hub can not be reached")
+@cases("model")
+def test_a_model_that_is_nowhere_or_damaged(name, case, made, tmp_path, capsys) -> None:
+    refused(capsys, words(name, made, tmp_path, case, "no-such-model"), "the Hub can not be reached")
+    refused(capsys, words(name, made, tmp_path, case, made["broken"]), "config.json that is no valid JSON")
 
 
-@having("output")
-def test_no_space_left(name, made, tmp_path, capsys, monkeypatch) -> None:
+@cases("output")
+def test_no_space_left(name, case, made, tmp_path, capsys, monkeypatch) -> None:
     if name == "eval lm-eval":
         monkeypatch.setattr("unbottle.eval.harness.harness", lambda *args, **options: {"results": {}})
     before = pathlib.Path.open
@@ -208,7 +179,8 @@ def test_no_space_left(name, made, tmp_path, capsys, monkeypatch) -> None:
 
     monkeypatch.setattr(pathlib.Path, "open", full)
     monkeypatch.setattr(pathlib.Path, "write_text", lambda self, text, **options: full(self, "w").write(text))
-    refused(capsys, words(name, made, tmp_path), "No space left|disk of .* is full")
+    place = str(tmp_path / "wrong")
+    refused(capsys, words(name, made, tmp_path, case, place), "No space left|disk of .* is full")
 
 
 @NAMES
@@ -227,7 +199,10 @@ def test_ctrl_c(name, made, tmp_path, capsys, monkeypatch) -> None:
 
 @NAMES
 def test_settings_it_does_not_know(name, made, tmp_path, capsys) -> None:
-    refused(capsys, [*words(name, made, tmp_path), "--set", "nonsense=1"], "'nonsense'")
+    nonsense = [*words(name, made, tmp_path), "--set", "nonsense=1"]
+    refused(capsys, nonsense, "'nonsense'")
+    assert main([*nonsense, "--debug"]) == 2
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
     refused(capsys, [*words(name, made, tmp_path), "--set", "nonsense"], "write KEY=VALUE")
     refused(capsys, [*words(name, made, tmp_path), "--config-file", MISSING], "No such file")
     (tmp_path / "a.yaml").write_text("nonsense: 1\n")

@@ -16,7 +16,8 @@ from unbottle.cli.program import main
 
 def test_without_the_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval", None)
-    assert main(["eval", "lm-eval", "gpt2", "--tasks", "piqa"]) == 2
+    folder = tiny_causal.saved(tmp_path, "plain", byte_pairs())
+    assert main(["eval", "lm-eval", folder, "--tasks", "piqa"]) == 2
     assert "pip install 'lm_eval[hf]'" in capsys.readouterr().err
 
 

@@ -53,7 +53,6 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
     """Load the models, serve the page, wait for Ctrl-C."""
     if importlib.util.find_spec("gradio") is None:
         raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
-    from unbottle.app.page import served
     from unbottle.app.shown_model import ShownModel
     from unbottle.cli.causal_model import any_model, short_names
     from unbottle.eval.device import best_device
@@ -63,6 +62,8 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
         print(f"Loading {path}", file=sys.stderr)
         network, tokenizer = any_model(path)
         models.append(ShownModel(name=name, model=network.to(best_device()).eval(), tokenizer=tokenizer))
+    from unbottle.app.page import served  # after the models: what is wrong with them is told without waiting for Gradio
+
     with served(models, host=host, port=port) as address:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
         if open_page:

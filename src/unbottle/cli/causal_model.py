@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,26 @@ def config_of_model(path: str) -> Any:
         with quick_hub(path):
             return AutoConfig.from_pretrained(path, **NO_CODE)
     except OSError as error:
+        if Path(path).is_dir():
+            raise ValueError(
+                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
+            ) from error
         why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
         raise ValueError(
             f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote."
+        ) from error
+
+
+@contextmanager
+def language_model(path: str, config: Any) -> Iterator[None]:
+    """What has no output layer over words is refused by its own name, not by a list of all that have one."""
+    try:
+        yield
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        raise ValueError(
+            f"model {path!r} is no language model ({config.model_type}). Give a causal model or an encoder-decoder."
         ) from error
 
 
@@ -59,9 +77,11 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     if config.is_encoder_decoder and encoder_decoder is False:
         raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
     if encoder_decoder and not config.is_encoder_decoder:
-        raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
+        raise ValueError(
+            f"model {path!r} is no encoder-decoder ({config.model_type}). This takes one, such as T5 or BART."
+        )
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    with quick_hub(path):
+    with quick_hub(path), language_model(path, config):
         model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
         tokenizer = tokenizer_of(path)
     words = model.get_input_embeddings().weight.shape[0]
@@ -73,8 +93,9 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def tokenizer_of(path: str) -> Any:
-    """The tokenizer saved in a folder. Without its files, transformers may raise, or make one that knows no word."""
+def tokenizer_of(path: str, what: str = "model") -> Any:
+    """The tokenizer saved in a folder, and `what` that folder is to people. Without its files, transformers may raise,
+    or make one that knows no word."""
     from transformers import AutoTokenizer
 
     from unbottle.hf.safe import NO_CODE
@@ -84,10 +105,11 @@ def tokenizer_of(path: str) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(path, **NO_CODE)
         if tokenizer("a word")["input_ids"]:
             return tokenizer
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of a damaged file the library in Rust raises no class of its own
         failure = error
+    where = "beside it" if what == "model" else "in it"
     raise ValueError(
-        f"model {path!r} has no tokenizer beside it. Save one there with tokenizer.save_pretrained({path!r})."
+        f"{what} {path!r} has no tokenizer {where}. Save one there with tokenizer.save_pretrained({path!r})."
     ) from failure
 
 

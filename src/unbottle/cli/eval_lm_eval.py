@@ -48,10 +48,10 @@ def eval_lm_eval(
 
 
 def evaluate(model: str, tasks: list[str], **options: Any) -> dict[str, Any]:
+    from unbottle.cli.plain_model import plain_model
     from unbottle.eval.harness import harness
 
-    if Path(model).exists() and not (Path(model) / "config.json").is_file():
-        raise ValueError(f"model {model!r} has no config.json. Give a folder that save_pretrained wrote.")
+    plain_model(model)  # what is no language model is refused here, in one sentence, not by the harness
     return harness(model, tasks, **options)
 
 

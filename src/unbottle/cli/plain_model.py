@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 
-def plain_model(model: str | None, shape: str) -> Any:
+def plain_model(model: str | None, shape: str = "") -> Any:
     """On the meta device, nothing is downloaded but a config: that of a folder or a hub model, or of a shape."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
+    from unbottle.cli.causal_model import language_model
+
     config = shape_config(shape) if model is None else own_config(model)
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    with torch.device("meta"):
+    with torch.device("meta"), language_model(model or shape, config):
         return auto.from_config(config)
 
 

@@ -44,15 +44,16 @@ def starting_model(run: dict[str, Any], seed: int, *, encoder_decoder: bool = Fa
 
 def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bool = False) -> tuple[Any, Any]:
     """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
+    from unbottle.cli.causal_model import tokenizer_of
     from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import NO_CODE
 
     if tokenizer_path is None:
         raise ValueError("--config needs --tokenizer: a folder or a hub model that has one.")
     with quick_hub(tokenizer_path):
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, **NO_CODE)
+        tokenizer = tokenizer_of(tokenizer_path, "--tokenizer")
     where = "--config" if config.lstrip().startswith("{") else config
     try:
         text = config if where == "--config" else Path(config).read_text(encoding="utf-8")

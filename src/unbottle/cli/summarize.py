@@ -22,7 +22,7 @@ unbottle summarize test.jsonl --model runs/cepr/model --text-column dialogue --o
 
 def summarize(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A text, a jsonl file, or - for a text on stdin.")],
-    model: Annotated[str, typer.Option(metavar="DIR", help="An encoder-decoder model, with a head or without.")],
+    model: Annotated[str, typer.Option(metavar="MODEL", help="An encoder-decoder model, with a head or without.")],
     sampling: Annotated[str, typer.Option(metavar="HOW", help="top-k, greedy or beams.")] = "top-k",
     top_k: Annotated[int, typer.Option(metavar="N", help="Sample from so many most likely words.")] = 10,
     beams: Annotated[int, typer.Option(metavar="N", help="Beams, for --sampling beams.")] = 4,
