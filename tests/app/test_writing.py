@@ -44,10 +44,17 @@ def test_copied_words_are_marked_in_both() -> None:
     assert "Copied by cpr" in html
 
 
+def test_where_nothing_was_copied_it_says_so() -> None:
+    html = marked("The king met Anna.", [written("nobody went home")])
+    assert "<mark" not in html
+    assert "Nothing is marked: so far no word was copied." in html
+
+
 def test_of_several_models_the_source_says_which() -> None:
     html = marked("Anna met Peter.", [written("Anna", "one"), written("Peter and Anna", "two")], ["three"])
     assert marks(html) == ["Anna", "Peter", "Anna", "Anna1 2", "Peter2"]
     assert "<h3>three</h3><p>writing…</p>" in html
+    assert "<h3><sup>2</sup> two " in html
 
 
 def test_everything_is_escaped() -> None:

@@ -25,6 +25,8 @@ COLOURS = {
     "R1": Colour(value="#009e73", meaning="the most likely words, judged again"),
     "R2": Colour(value="#7fcdbb", meaning="the next most likely words, judged again"),
     "WBWR": Colour(value="#cc79a7", meaning="the most likely words, each read by the model"),
+    "I1": Colour(value="#e7a1c4", meaning="words that followed the last word before"),
+    "I2": Colour(value="#a0559a", meaning="words that followed the last two words before"),
     "COPY": Colour(value="#c9b400", meaning="copied from the text or the source"),
 }
 OTHER = Colour(value="#9b7fd1", meaning="another part of this method")

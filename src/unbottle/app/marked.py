@@ -13,7 +13,8 @@ Marks = Mapping[tuple[int, int], tuple[str, list[int]]]  # start, end: a title, 
 
 def marked(source: str, done: Sequence[Written], waiting: Sequence[str] = ()) -> str:
     """A card for each model, those that still write as well, and the source below."""
-    cards = "".join(_card(number, each, source) for number, each in enumerate(done, 1))
+    several = len(done) + len(waiting) > 1
+    cards = "".join(_card(number if several else None, each, source) for number, each in enumerate(done, 1))
     cards += "".join(
         f'<section class="ub-card ub-waiting"><h3>{escape(name)}</h3><p>writing…</p></section>' for name in waiting
     )
@@ -21,23 +22,23 @@ def marked(source: str, done: Sequence[Written], waiting: Sequence[str] = ()) ->
     for number, each in enumerate(done, 1):
         for word in shared_words(source, each.text):
             taken.setdefault((word.start, word.end), []).append(number)
-    several = len(done) + len(waiting) > 1
     titles = {
         place: ("Copied by " + ", ".join(done[number - 1].model for number in numbers), numbers if several else [])
         for place, numbers in sorted(taken.items())
     }
-    legend = (
-        '<p class="ub-note"><mark>Marked</mark>: in both. A short word is marked only beside another such word.</p>'
-    )
+    what = "<mark>Marked</mark>: in both." if taken else "Nothing is marked: so far no word was copied."
+    legend = f'<p class="ub-note">{what} A short word is marked only beside another such word.</p>'
     told = f'<section class="ub-card ub-source"><h3>The text</h3><p>{_text(source, titles)}</p></section>'
     return f'<div class="ub-columns">{cards}</div>{told}{legend}'
 
 
-def _card(number: int, each: Written, source: str) -> str:
+def _card(number: int | None, each: Written, source: str) -> str:
+    """The number is for marks of several models."""
     copied = shared_words(each.text, source)
     titles: Marks = {(word.start, word.end): ("Also in the text", []) for word in copied}
     note = f'<p class="ub-note">{escape(each.note)}</p>' if each.note else ""
-    heading = f"<sup>{number}</sup> {escape(each.model)} <small>{escape(each.method)}</small>"
+    told = "" if number is None else f"<sup>{number}</sup> "
+    heading = f"{told}{escape(each.model)} <small>{escape(each.method)}</small>"
     return (
         f'<section class="ub-card"><h3>{heading}</h3><p class="ub-made">{_text(each.text, titles)}</p>{note}</section>'
     )
