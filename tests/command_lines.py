@@ -102,7 +102,7 @@ LINES = {
     "eval completion": Line(
         works="{causal} --data {text} --part all --prompts 3 --words 3 --samples 2 --tagger rules --output {output}",
         interrupt="unbottle.eval.completion:completion",
-        file=("... --data {wrong}", "--from {wrong}"), model=("{wrong} --data {text} --part all",),
+        file=("... --data {wrong}", "--from {wrong}"), model=("{wrong} --data {text} --part all --tagger rules",),
     ),
     "eval lm-eval": Line(
         works="{causal} --tasks piqa --output {output}", interrupt="unbottle.eval.harness:harness", quick=False,

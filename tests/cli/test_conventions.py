@@ -83,7 +83,9 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def gradio(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were installed: it is imported after everything that can be refused."""
     before = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: name == "gradio" or before(name, *rest))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, package=None: name == "gradio" or before(name, package)
+    )
 
 
 def words(name: str, made: dict[str, str], folder: Path, line: str | None = None, wrong: str = "") -> list[str]:

@@ -52,6 +52,12 @@ def config_of_model(path: str) -> Any:
         ) from error
 
 
+def refuse_models(paths: Sequence[str]) -> None:
+    """Those that are nowhere or no causal models, before the first of them has worked for an hour."""
+    for path in paths:
+        _config(path, encoder_decoder=False)
+
+
 @contextmanager
 def language_model(path: str, config: Any) -> Iterator[None]:
     """What has no output layer over words is refused by its own name, not by a list of all that have one."""
@@ -65,6 +71,18 @@ def language_model(path: str, config: Any) -> Iterator[None]:
         ) from error
 
 
+def _config(path: str, *, encoder_decoder: bool | None) -> Any:
+    """The config of a model of this kind; None: of either."""
+    config = config_of_model(path)
+    if config.is_encoder_decoder and encoder_decoder is False:
+        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
+    if encoder_decoder and not config.is_encoder_decoder:
+        raise ValueError(
+            f"model {path!r} is no encoder-decoder ({config.model_type}). This takes one, such as T5 or BART."
+        )
+    return config
+
+
 def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
@@ -73,13 +91,7 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     from unbottle.hf.safe import SAFE
     from unbottle.hf.saving import load
 
-    config = config_of_model(path)
-    if config.is_encoder_decoder and encoder_decoder is False:
-        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
-    if encoder_decoder and not config.is_encoder_decoder:
-        raise ValueError(
-            f"model {path!r} is no encoder-decoder ({config.model_type}). This takes one, such as T5 or BART."
-        )
+    config = _config(path, encoder_decoder=encoder_decoder)
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     with quick_hub(path), language_model(path, config):
         model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)

@@ -68,7 +68,7 @@ def eval_analogy(
     several tokens. Beside it stand the mean probability of both answers and of the two words of the parallelogram that
     are wrong. With --write or --training-text no model is needed.
     """
-    from unbottle.cli.run_folder import config_of, prepare, write_run, write_text
+    from unbottle.cli.run_folder import config_of, prepare, prepare_file, write_run, write_text
     from unbottle.data.analogy import training_text as texts_of
 
     choice = Choice(
@@ -89,6 +89,8 @@ def eval_analogy(
         raise ValueError("no model to evaluate. Give a folder, or --write or --training-text FILE.")
     items = contexts(choice, part)
     prepare(output)
+    for file in (write, training_text):
+        prepare_file(file)
     if write is not None:
         write_text(write, "".join(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items))
         print(f"{len(items)} contexts ({part}): {write}")
@@ -119,9 +121,10 @@ def contexts(choice: Choice, part: str) -> list[Analogy]:
 
 def evaluate(models: Sequence[str], items: Sequence[Analogy], *, batch: int) -> dict[str, AnalogyResult]:
     """One model after the other, so that only one is in memory."""
-    from unbottle.cli.causal_model import causal_model, short_names
+    from unbottle.cli.causal_model import causal_model, refuse_models, short_names
     from unbottle.eval.analogy import analogy
 
+    refuse_models(models)
     results: dict[str, Any] = {}
     for path, name in zip(models, short_names(models), strict=True):
         model, tokenizer = causal_model(path)
