@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
 
 import pytest
 
@@ -60,6 +61,21 @@ def test_without_gradio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert capsys.readouterr().err == (
         "unbottle: error: the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'\n"
     )
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["a port of someone else", "an address of someone else"])
+def test_where_nothing_can_listen(taken: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    """Said before the model is looked for."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        where = ["--port", str(port)] if taken else ["--host", "192.0.2.1"]  # no machine has that one
+        assert main(["app", "nowhere", *where]) == 2
+    said = capsys.readouterr().err
+    assert said.splitlines()[-1].startswith(
+        f"unbottle: error: --host {'127.0.0.1 --port ' + str(port) if taken else '192.0.2.1'}: nothing"
+    )
+    assert "Loading" not in said
 
 
 def test_dry_run(capsys: pytest.CaptureFixture) -> None:

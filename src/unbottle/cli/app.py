@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import json
+import socket
 import sys
 import webbrowser
 from threading import Event
@@ -53,6 +54,7 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
     """Load the models, serve the page, wait for Ctrl-C."""
     if importlib.util.find_spec("gradio") is None:
         raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
+    refuse_address(host, port)
     from unbottle.app.shown_model import ShownModel
     from unbottle.cli.causal_model import any_model, short_names
     from unbottle.eval.device import best_device
@@ -69,6 +71,20 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
         if open_page:
             webbrowser.open(address)
         Event().wait()
+
+
+def refuse_address(host: str, port: int | None) -> None:
+    """Where this machine can not listen, before a model is loaded; without a port Gradio looks for a free one."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port or 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as found:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what just ended is no obstacle
+            found.bind(address)
+    except OSError as error:
+        where = f"--host {host}" + ("" if port is None else f" --port {port}")
+        raise OSError(
+            f"{where}: nothing can listen there ({error.strerror}). Give another, or leave it out."
+        ) from error
 
 
 def is_loopback(host: str) -> bool:
