@@ -6,10 +6,12 @@ import errno
 import functools
 import importlib
 import importlib.util
+import inspect
 import json
 import pathlib
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import tiny_causal
@@ -19,7 +21,7 @@ from command_lines import LINES
 from tiny_shapes import TINY
 
 from unbottle.bench.shape import SHAPES
-from unbottle.cli.program import COMMANDS, main, program
+from unbottle.cli.program import COMMANDS, main
 from unbottle.cli.shared_options import SHARED
 from unbottle.hf import reach
 
@@ -115,21 +117,23 @@ def test_every_command_has_its_lines() -> None:
 @NAMES
 def test_every_place_for_a_name_is_tried(name: str) -> None:
     """An option that takes a method, a model, a file or a folder has a line in which it is wrong."""
-    command = typer.main.get_command(program())
-    for part in name.split():
-        command = command.commands[part]
     tried = [case.split() for kind in KINDS for case in LINES[name].cases(kind)]
     before = {
         case[place - 1] if place else "" for case in tried for place, word in enumerate(case) if "{wrong}" in word
     }
-    for parameter in command.params:
-        names = (parameter.metavar or "").removesuffix("...") in NAMING or parameter.type.name in ("path", "file")
+    for parameter in inspect.signature(COMMANDS[name][0], eval_str=True).parameters.values():
+        kind, told = get_args(parameter.annotation)
+        names = (told.metavar or "").removesuffix("...") in NAMING or "Path" in str(kind)
         if not names or parameter.name in SHARED or (name, parameter.name) in NOT_REFUSED:
             continue
-        if parameter.param_type_name == "option":
-            assert {*parameter.opts} & before, f"unbottle {name}: no line has a wrong {parameter.opts[0]}"
+        if isinstance(told, typer.models.ArgumentInfo):
+            assert any(not word.startswith("--") for word in before), (
+                f"unbottle {name}: no line has a wrong {told.metavar}"
+            )
         else:
-            assert any(not word.startswith("--") for word in before), f"no line has a wrong {parameter.metavar}"
+            own = isinstance(told.default, str) and told.default  # typer.Option("--from", ...)
+            option = own or f"--{parameter.name.replace('_', '-')}"
+            assert option in before, f"unbottle {name}: no line has a wrong {option}"
 
 
 @pytest.mark.parametrize("name", [name for name, line in LINES.items() if line.quick])
