@@ -78,7 +78,7 @@ def test_what_was_written_before_an_error_stays(answers: Answers, monkeypatch: p
     monkeypatch.setattr(module, "continued", half)
     *_, last = answers.continued(PROMPT, 2, 1, 0, 0)
     assert 'role="alert">The second model can not.</p>' in last
-    assert "<sup>1</sup> plain" in last
+    assert "<h3>plain <small>" in last
 
 
 def test_one_question_at_a_time(answers: Answers) -> None:
