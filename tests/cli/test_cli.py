@@ -127,7 +127,9 @@ def test_refusals(args: list[str], said: str, capsys: pytest.CaptureFixture) -> 
         (RuntimeError("two\nlines \x1b[31mred"), 1, "unbottle: error: RuntimeError: two lines [31mred\n"),
         (AssertionError(), 1, "unbottle: error: AssertionError\n"),
         (ValueError("a: not allowed"), 2, "unbottle: error: a: not allowed\n"),
-        (OSError(28, "No space left on device"), 2, "unbottle: error: [Errno 28] No space left on device\n"),
+        (OSError(28, "No space left on device"), 2, "unbottle: error: No space left on device.\n"),
+        (FileNotFoundError(2, "No such file", "a.txt"), 2, "unbottle: error: a.txt: No such file.\n"),
+        (OSError("a.txt: a sentence of ours."), 2, "unbottle: error: a.txt: a sentence of ours.\n"),
         (KeyboardInterrupt(), 130, "unbottle: interrupted\n"),
     ],
 )

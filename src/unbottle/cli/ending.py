@@ -60,6 +60,9 @@ def one_line(error: Exception) -> str:
         return ""
     formatted = getattr(error, "format_message", None)
     text = formatted() if formatted else str(error)
+    if isinstance(error, OSError) and error.strerror:  # of the system: without its number, what it is about first
+        reason = error.strerror.rstrip(".") + "."
+        text = reason if error.filename is None else f"{error.filename}: {reason}"
     if not isinstance(error, (ValueError, OSError)) and not formatted:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
