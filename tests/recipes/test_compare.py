@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tiny_causal
+import tiny_summaries
 
 from unbottle.cli.program import main
 from unbottle.eval import perplexity
@@ -172,3 +173,47 @@ def test_paths_stay_here() -> None:
     told = comparison("/somewhere/models/mine", "text", tagger="spacy:/somewhere/models/small").to_dict()
     assert told["backbones"] == {"mine": {"pretrained": "mine", "config": {}}}
     assert told["tagger"] == "spacy:small"
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    (folder / "mine").mkdir()
+    for part, count in (("train", 24), ("valid", 4), ("test", 8)):
+        rows = tiny_summaries.rows(count)
+        (folder / "mine" / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tiny_summaries.model("t5", None).save_pretrained(folder / "model")
+    tiny_summaries.tokenizer().save_pretrained(folder / "model")
+    return folder
+
+
+def compare_pairs(pairs: Path, place: Path, *more: str) -> int:
+    given = ["--model", str(pairs / "model"), "--data", str(pairs / "mine"), "--train", "all", "--seeds", "1"]
+    folders = ["--work", str(place / "work"), "--output", str(place / "results")]
+    return main(["compare", *given, "--pairs", "8", "--test-pairs", "5", "--batch", "4", *folders, *more])
+
+
+def test_summaries(pairs: Path, tmp_path: Path) -> None:
+    rows = ("--method", "plain", "--method", "softmax", "--method", "softmax+ce lr=1e-3")
+    assert compare_pairs(pairs, tmp_path, *rows) == 0
+    data = read(tmp_path, "mine-all")
+    found = {row["method"]: row["found"] for row in data["rows"]}
+    assert [*found] == ["plain", "softmax", "softmax+ce lr=1e-3"]
+    for each in found.values():
+        assert len(each["windows"]) == each["summaries"] == 5
+        assert sum(loss for loss, _ in each["windows"]) / each["tokens"] == pytest.approx(each["loss"], rel=1e-6)
+        assert {"r1", "support", "repetition-3", "size", "time"} <= set(each)
+    assert found["softmax"]["loss"] != found["plain"]["loss"]
+    assert "difference" in data["together"]["softmax+ce lr=1e-3"]
+    assert "softmax" not in data["together"]
+    assert str(pairs) not in json.dumps(data), "no folder of this machine"
+    assert len([*(tmp_path / "work" / "written").rglob("*.jsonl")]) == 3
+    assert not list((tmp_path / "work").rglob("model.safetensors")), "models are not kept"
+
+
+def test_kinds_of_models(pairs: Path, made: Path, tmp_path: Path, capsys) -> None:
+    given = ["--data", str(pairs / "mine"), "--pairs", "8", "--work", str(tmp_path / "work")]
+    assert main(["compare", "--model", str(made / "model"), *given]) == 2
+    assert "is a causal model (gpt2). This takes an encoder-decoder." in capsys.readouterr().err
+    assert compare_pairs(pairs, tmp_path, "--lr", "1", "--lr", "2") == 2
+    assert "--lr 1, 2: give one, where summaries are learnt." in capsys.readouterr().err

@@ -70,9 +70,9 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def refuse_no_causal_model(path: str) -> None:
+def refuse_other_kind(path: str, *, encoder_decoder: bool) -> None:
     """By its config: nothing else is loaded yet."""
-    _refuse_kind(path, config_of_model(path), encoder_decoder=False)
+    _refuse_kind(path, config_of_model(path), encoder_decoder=encoder_decoder)
 
 
 def _refuse_kind(path: str, config: Any, *, encoder_decoder: bool | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ unbottle compare --model smollm2 --data python
 unbottle compare --model HuggingFaceTB/SmolLM2-135M --data my-text.txt --tokens 100000
 unbottle compare --model smollm2 --data wikitext-2 --method softmax+mi --method "softmax+c+mi form=difference"
 unbottle compare --model smollm2 --data wikitext-2 --train all --lr 1e-5 --seeds 1
+unbottle compare --model t5-small --data samsum --pairs 1600 --lr 3e-4 --seeds 1 --train all
 """
 
 
@@ -42,7 +43,14 @@ def compare(
     valid_tokens: Annotated[int, typer.Option(metavar="N", help="To choose a learning rate by.", min=1)] = 4_096,
     test_tokens: Annotated[int, typer.Option(metavar="N", help="Held out.", min=1)] = 12_288,
     length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window.", min=2)] = 256,
-    batch: Annotated[int, typer.Option(metavar="N", help="Windows of a step.", min=1)] = 2,
+    pairs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="To train on, of documents and summaries: for encoder-decoder models.", min=1),
+    ] = None,
+    test_pairs: Annotated[
+        int, typer.Option(metavar="N", help="Held out, with --pairs; of up to 100, summaries are written.", min=1)
+    ] = 400,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Windows or pairs of a step. [2 or 8]", min=1)] = None,
     lr: Annotated[
         list[float] | None,
         typer.Option(
@@ -65,45 +73,43 @@ def compare(
     """Train several output layers on the same model and text, and say which is better, with intervals.
 
     The learning rate is chosen for softmax+mi and used for all rows. Every row sees the same windows in the same
-    order. Perplexity is split by where the true next word was. What is done is kept, row by row: the same command goes
-    on where it was stopped, and several may share the rows.
+    order. Perplexity is split by where the true next word was. With --pairs the model is an encoder-decoder, which
+    learns from documents and summaries and writes summaries of others; one learning rate. What is done is kept, row by
+    row: the same command goes on where it was stopped, and several may share the rows.
     """
-    from unbottle.recipes.compare.choices import comparison_from, rows_from
+    from unbottle.recipes.compare.choices import comparison_from, rows_from, summary_comparison_from
 
-    how = comparison_from(
-        model,
-        data,
-        train,
-        tokens=(tokens, valid_tokens, test_tokens),
-        length=length,
-        batch=batch,
-        lrs=lr,
-        tagger=tagger,
-    )
-    rows, size = rows_from(method or ()), next(iter(how.backbones))
+    how: Any
+    if pairs is None:
+        parts = (tokens, valid_tokens, test_tokens)
+        how = comparison_from(model, data, train, tokens=parts, length=length, batch=batch, lrs=lr, tagger=tagger)
+        amount = f"--tokens {tokens}"
+    else:
+        how = summary_comparison_from(model, data, train, pairs=pairs, test_pairs=test_pairs, batch=batch, lrs=lr)
+        amount = f"--pairs {pairs}"
+    rows, size = rows_from(method or (), pairs is not None), next(iter(how.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")
     output = output or Path(f"results/{size}")
     if dry_run:
-        folders = {"work": str(work), "output": str(output)}
-        print(
-            json.dumps({"methods": rows, "seeds": list(range(seeds)), **folders, "comparison": how.to_dict()}, indent=1)
-        )
+        chosen = {"methods": rows, "seeds": list(range(seeds)), "work": str(work), "output": str(output)}
+        print(json.dumps({**chosen, "comparison": how.to_dict()}, indent=1))
         return
-    from unbottle.cli.causal_model import refuse_no_causal_model
+    from unbottle.cli.causal_model import refuse_other_kind
     from unbottle.cli.phases import one_line_warnings
     from unbottle.recipes.compare.choices import with_model
     from unbottle.recipes.compare.compare_lab import CompareLab
     from unbottle.recipes.compare.run import compare as run
+    from unbottle.recipes.compare.summary_rows import SummaryCompareLab, compare_summaries
 
     rates = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
-    told = f"unbottle compare --model {size} --data {Path(data).name} --train {train} --tokens {tokens}{rates}"
+    told = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{rates}"
     with one_line_warnings(), progress() as report:
         how = with_model(how, report)
-        refuse_no_causal_model(str(how.backbones[size].pretrained))
-        lab = CompareLab(work, how, data, report=report, threads=threads)
+        refuse_other_kind(str(how.backbones[size].pretrained), encoder_decoder=pairs is not None)
+        lab: Any = (CompareLab if pairs is None else SummaryCompareLab)(work, how, data, report=report, threads=threads)
         lab.keep_models = keep_models
         try:
-            record = run(lab, output, rows, seeds=range(seeds), told=told)
+            record = (run if pairs is None else compare_summaries)(lab, output, rows, seeds=range(seeds), told=told)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
     print(record.document())

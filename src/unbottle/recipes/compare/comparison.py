@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unbottle.recipes.any_preset import AnyPreset, Backbone
+from unbottle.recipes.compare.named import named_model
 from unbottle.train import Settings
 
 BASELINE = "softmax+mi"
@@ -48,12 +49,8 @@ class Comparison(AnyPreset):
     def to_dict(self) -> dict[str, Any]:
         """The model, the text and the tagger's model by their names, wherever they lie."""
         kind, colon, path = self.tagger.partition(":")
-        named = {
-            title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
-            for title, backbone in self.backbones.items()
-        }
         tagger = f"{kind}{colon}{Path(path).name}"
-        return AnyPreset.to_dict(replace(self, data=Path(self.data).name, backbones=named, tagger=tagger))
+        return AnyPreset.to_dict(replace(self, data=Path(self.data).name, backbones=named_model(self), tagger=tagger))
 
 
 def comparison(model: str, data: str, **options: Any) -> Comparison:
