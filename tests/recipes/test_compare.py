@@ -54,7 +54,7 @@ def read(place: Path, name: str) -> dict:
 @pytest.fixture(scope="module")
 def whole(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("whole")
-    assert compare(made, place, "--lr", "1e-9", "--lr", "3e-3") == 0
+    assert compare(made, place, "--lr", "1e-9", "--lr", "3e-3", "--gradients", "2") == 0
     return place
 
 
@@ -68,7 +68,7 @@ def test_rows_and_numbers(whole: Path, made: Path) -> None:
     assert after["perplexity"] < before["perplexity"]
     assert before["windows"] == by_row["plain", 1]["windows"]
     assert before["directions"] <= 16 < by_row[ROWS[2], 0]["directions"], "the hidden size"
-    assert {"evenness", "cpu", "context", "proper noun"} <= set(after)
+    assert {"evenness", "cpu", "context", "proper noun", "gradient"} <= set(after)
     pair = data["together"][ROWS[2]]
     means = [np.mean([by_row[row, seed]["loss"] for seed in (0, 1)]) for row in (ROWS[2], BASELINE)]
     assert pair["difference"] == f"{exp(means[0] - means[1]) - 1:+.1%}"
@@ -102,7 +102,7 @@ def test_the_rate_that_suits_the_baseline(whole: Path) -> None:
 def test_what_is_done_is_not_done_again(whole: Path, made: Path, monkeypatch) -> None:
     before = read(whole, "text.txt-head")
     monkeypatch.setattr("unbottle.recipes.lab.train_lm", lambda *args, **options: pytest.fail("trained again"))
-    assert compare(made, whole, "--lr", "1e-9", "--lr", "3e-3") == 0
+    assert compare(made, whole, "--lr", "1e-9", "--lr", "3e-3", "--gradients", "2") == 0
     assert read(whole, "text.txt-head") == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,6 +65,9 @@ def compare(
             metavar="TAGGER", help="Of names: auto, spacy, spacy:PATH, nltk, rules, identifiers. [by the text]"
         ),
     ] = None,
+    gradients: Annotated[
+        int, typer.Option(metavar="N", help="Also measure the share of the gradient at N positions (slow).", min=0)
+    ] = 0,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep what is trained, not numbers only.")] = False,
     work: Annotated[Path | None, typer.Option(metavar="DIR", help="For what takes long. [runs/compare-...]")] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="For results. [results/MODEL]")] = None,
@@ -83,6 +87,7 @@ def compare(
     if pairs is None:
         parts = (tokens, valid_tokens, test_tokens)
         how = comparison_from(model, data, train, tokens=parts, length=length, batch=batch, lrs=lr, tagger=tagger)
+        how = replace(how, gradients=gradients)
         amount = f"--tokens {tokens}"
     else:
         how = summary_comparison_from(model, data, train, pairs=pairs, test_pairs=test_pairs, batch=batch, lrs=lr)

@@ -45,6 +45,7 @@ class Comparison(AnyPreset):
     k: int = 100  # words of W(k), by which tokens are grouped
     tagger: str = "auto"  # of names
     shuffles: int = 6  # orders of each list
+    gradients: int = 0  # positions at which the share of the gradient is measured, which takes seconds each
 
     def to_dict(self) -> dict[str, Any]:
         """The model, the text and the tagger's model by their names, wherever they lie."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from unbottle.eval import perplexity, tagger
 from unbottle.eval.effective_rank import effective_rank
+from unbottle.eval.gradient_share import gradient_share
 from unbottle.recipes.compare.compare_lab import BATCH, CompareLab
 from unbottle.recipes.compare.comparison import BASELINE
 from unbottle.recipes.experiment import Column, Experiment, Row
@@ -58,6 +59,8 @@ def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "
         numbers |= order_of(model, lab.tokenizer, lab.preset.shuffles)
         rank = effective_rank(reader, lab.parts[part])
         numbers |= {"rank": rank.effective, "directions": float(rank.numerical)}
+        if lab.preset.gradients:
+            numbers["gradient"] = gradient_share(model, lab.parts[part], positions=lab.preset.gradients).share
     if folder is not None:
         lab.done_with(folder)
     return numbers
@@ -122,6 +125,7 @@ def comparison_of(methods: tuple[str, ...], name: str, *, title: str, told: str,
             Column("mass repeated", "repeated", 3, "other"),
             Column("effective rank", "rank", 0, "other"),
             Column("directions", "directions", 0, "other"),
+            Column("gradient", "gradient", 4, "other"),
         ),
         lab=CompareLab,
         finish=together,
@@ -138,5 +142,6 @@ NOTE = (
     "before training; names: by the tagger that results.json tells. Evenness, mass on the list and winner changes: "
     "over lists to choose from, each in several orders; mass repeated: what a list that should go on with something "
     "new gives to what was listed. Effective rank of the logits at 1,024 positions (exp of the entropy of their "
-    "singular values), and singular values above 1e-5 of the largest. The last six: first seed."
+    "singular values), and singular values above 1e-5 of the largest. Gradient: share of the norm of the logits' "
+    "gradient that the last hidden state can follow, if asked for. These seven: first seed."
 )
