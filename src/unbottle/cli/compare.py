@@ -43,7 +43,7 @@ def compare(
     tokens: Annotated[int, typer.Option(metavar="N", help="To train on.", min=1)] = 24_576,
     valid_tokens: Annotated[int, typer.Option(metavar="N", help="To choose a learning rate by.", min=1)] = 4_096,
     test_tokens: Annotated[int, typer.Option(metavar="N", help="Held out.", min=1)] = 12_288,
-    length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window.", min=2)] = 256,
+    length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window, or of a document.", min=2)] = 256,
     pairs: Annotated[
         int | None,
         typer.Option(metavar="N", help="To train on, of documents and summaries: for encoder-decoder models.", min=1),
@@ -90,7 +90,8 @@ def compare(
         how = replace(how, gradients=gradients)
         amount = f"--tokens {tokens}"
     else:
-        how = summary_comparison_from(model, data, train, pairs=pairs, test_pairs=test_pairs, batch=batch, lrs=lr)
+        held = {"test_pairs": test_pairs, "length": length}
+        how = summary_comparison_from(model, data, train, pairs=pairs, batch=batch, lrs=lr, **held)
         amount = f"--pairs {pairs}"
     rows, size = rows_from(method or (), pairs is not None), next(iter(how.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")

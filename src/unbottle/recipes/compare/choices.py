@@ -46,13 +46,22 @@ def comparison_from(
 
 
 def summary_comparison_from(
-    model: str, data: str, train: str, *, pairs: int, test_pairs: int, batch: int | None, lrs: Sequence[float] | None
+    model: str,
+    data: str,
+    train: str,
+    *,
+    pairs: int,
+    test_pairs: int,
+    length: int,
+    batch: int | None,
+    lrs: Sequence[float] | None,
 ) -> SummaryComparison:
     if lrs is not None and len(lrs) > 1:
         raise ValueError(f"--lr {', '.join(f'{rate:g}' for rate in lrs)}: give one, where summaries are learnt.")
     lr = summary_rows.ROWS.lr if lrs is None else lrs[0]
     batch = batch or summary_rows.ROWS.batch
-    return summary_comparison(model, data, train=train, pairs=pairs, test_pairs=test_pairs, batch=batch, lr=lr)
+    sizes = {"pairs": pairs, "test_pairs": test_pairs, "length": length, "batch": batch}
+    return summary_comparison(model, data, train=train, lr=lr, **sizes)
 
 
 def rows_from(names: Sequence[str], summaries: bool = False) -> list[str]:

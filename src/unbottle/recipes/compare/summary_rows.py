@@ -56,11 +56,11 @@ class SummaryComparison(SummaryPreset):
 
 
 def summary_comparison(
-    model: str, data: str, *, train: str, pairs: int, test_pairs: int, batch: int, lr: float
+    model: str, data: str, *, train: str, pairs: int, test_pairs: int, length: int, batch: int, lr: float
 ) -> SummaryComparison:
     """Of this model."""
     title = Path(model).name
-    rows = replace(ROWS, train=train, batch=batch, lr=lr)
+    rows = replace(ROWS, train=train, source_length=length, batch=batch, lr=lr)
     return SummaryComparison(
         data=data,
         backbones={title: Backbone(pretrained=model)},
