@@ -68,6 +68,13 @@ LINES = {
         method=("... --method {wrong}",), file=("... --data {wrong}",), model="its presets name them",
         elsewhere=("... --work {wrong}",),
     ),
+    "compare": Line(
+        works="--model {causal} --data {text} --tokens 64 --valid-tokens 16 --test-tokens 16 --length 8 --seeds 1 "
+        "--lr 1e-3 --method softmax+c --work {output}-work --output {output}",
+        interrupt="unbottle.recipes.compare.compare_lab:CompareLab.trained", quick=False,
+        method=("... --method {wrong}",), file=("... --data {wrong}",), model=("... --model {wrong}",),
+        elsewhere=("... --work {wrong}",),
+    ),
     "summarize": Line(
         works="{text} --model {seq2seq} --max-length 4 --output {output}.txt",
         interrupt="unbottle.cli.predicting:one",

@@ -52,10 +52,9 @@ def config_of_model(path: str) -> Any:
         ) from error
 
 
-def refuse_models(paths: Sequence[str]) -> None:
-    """Those that are nowhere or no causal models, before the first of them has worked for an hour."""
-    for path in paths:
-        _config(path, encoder_decoder=False)
+def refuse_other_kind(path: str, *, encoder_decoder: bool) -> Any:
+    """By its config, which is the answer: nothing else is loaded yet."""
+    return _config(path, encoder_decoder=encoder_decoder)
 
 
 @contextmanager

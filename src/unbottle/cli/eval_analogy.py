@@ -121,10 +121,11 @@ def contexts(choice: Choice, part: str) -> list[Analogy]:
 
 def evaluate(models: Sequence[str], items: Sequence[Analogy], *, batch: int) -> dict[str, AnalogyResult]:
     """One model after the other, so that only one is in memory."""
-    from unbottle.cli.causal_model import causal_model, refuse_models, short_names
+    from unbottle.cli.causal_model import causal_model, refuse_other_kind, short_names
     from unbottle.eval.analogy import analogy
 
-    refuse_models(models)
+    for path in models:  # before the first of them has worked
+        refuse_other_kind(path, encoder_decoder=False)
     results: dict[str, Any] = {}
     for path, name in zip(models, short_names(models), strict=True):
         model, tokenizer = causal_model(path)

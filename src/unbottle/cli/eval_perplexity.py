@@ -86,13 +86,14 @@ def eval_perplexity(
 
 def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[str, Perplexity]:
     """One model after the other, so that only one is in memory, and the reference."""
-    from unbottle.cli.causal_model import causal_model, refuse_models, short_names
+    from unbottle.cli.causal_model import causal_model, refuse_other_kind, short_names
     from unbottle.eval.device import best_device
     from unbottle.eval.overlapping import Overlapping
     from unbottle.eval.perplexity import perplexity
     from unbottle.eval.proper_nouns import tagger as tagger_of
 
-    refuse_models([*models, *([] if measure.reference is None else [measure.reference])])
+    for path in (*models, *filter(None, [measure.reference])):  # before the first of them has worked for an hour
+        refuse_other_kind(path, encoder_decoder=False)
     tagger = None if measure.tagger == "none" else tagger_of(measure.tagger)
     reference, vocabulary, tokens = None, None, None
     if measure.reference is not None:
