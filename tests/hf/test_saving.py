@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from models import shaken
 from safetensors import safe_open
 from saved_models import CASES, WORDS, auto, case, logits, tiny
 from transformers import (
