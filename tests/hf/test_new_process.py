@@ -35,7 +35,7 @@ def in_new_process(code: str, saved: Path, tmp_path: Path) -> str:
     settings = {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path / "modules"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", CHECK + code, str(saved), str(WORDS.tolist())],
-        capture_output=True, text=True, env=os.environ | settings, stdin=subprocess.DEVNULL, timeout=100,
+        capture_output=True, text=True, env=os.environ | settings, stdin=subprocess.DEVNULL, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
