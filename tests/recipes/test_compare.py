@@ -111,6 +111,23 @@ def test_other_settings_are_refused(whole: Path, made: Path, capsys) -> None:
     assert "made with another preset or text" in capsys.readouterr().err
 
 
+def test_a_training_that_breaks_is_a_result(made: Path, tmp_path: Path, capsys) -> None:
+    given = ("--lr", "1e-3", "--lr", "1e9", "--seeds", "1")
+    assert compare(made, tmp_path, *given, rows=(BASELINE, "softmax", "softmax lr=1e9")) == 0
+    data = read(tmp_path, "text.txt-head")
+    found = {row["method"]: row["found"] for row in data["rows"]}
+    assert [*found["softmax lr=1e9"]] == ["broken"]
+    assert " at step " in found["softmax lr=1e9"]["broken"]
+    assert str(tmp_path) not in json.dumps(data), "no folder of this machine"
+    assert "perplexity" in found["softmax"]
+    assert data["together"]["softmax lr=1e9"]["difference"] == "broken"
+    shown = capsys.readouterr().out
+    assert "learning rate 0.001" in shown, "the one that did not break"
+    assert next(line for line in shown.splitlines() if "(lr 1e9)" in line).split("|")[3].strip() == "broken"
+    assert compare(made, tmp_path / "other", "--lr", "1e8", "--lr", "1e9", "--seeds", "1", rows=(BASELINE,)) == 2
+    assert "training broke with each. Give lower ones." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("train", ["all", "lora"])
 def test_models_that_may_adapt(train: str, made: Path, tmp_path: Path) -> None:
     given = ("--train", train, "--lr", "1e-3", "--seeds", "1", "--keep-models")

@@ -59,7 +59,8 @@ def dots(rows: Sequence[Row], path: Path) -> None:
 
     values: dict[str, list[float]] = {}
     for row in rows:
-        values.setdefault(Variant.parse(row.method).title, []).append(row.found["perplexity"])
+        if "perplexity" in row.found:  # or its training broke
+            values.setdefault(Variant.parse(row.method).title, []).append(row.found["perplexity"])
     draw({name: Estimate.of(each) for name, each in values.items()}, path, label="perplexity", mark="Softmax + Mi")
 
 

@@ -16,6 +16,7 @@ from unbottle.recipes.paired import paired, percent
 from unbottle.recipes.perplexities import WHERE, dots
 from unbottle.recipes.prompts import order_of
 from unbottle.recipes.variant import Variant
+from unbottle.train.watch import BrokenTrainingError
 
 NAMES = "proper noun"  # the group of tokens that the tagger finds
 
@@ -23,13 +24,16 @@ NAMES = "proper noun"  # the group of tokens that the tagger finds
 def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "test") -> dict[str, Any]:
     """Train, then the perplexity of a part; with the first seed, what else is said of the model.
 
-    The same windows and groups for all methods. The trained model is not kept.
+    The same windows and groups for all methods. The trained model is not kept. A training that breaks is a result too.
     """
     variant, folder = Variant.parse(method), None
     if variant.method is None:
         model = lab.before(size)
     else:
-        folder = lab.trained(method, seed, size=size)
+        try:
+            folder = lab.trained(method, seed, size=size)
+        except BrokenTrainingError as error:
+            return {"broken": str(error).split(", on rows")[0]}
         model = lab.load(folder)
     reader = lab.reader(model, part)
     found = perplexity(
@@ -69,11 +73,14 @@ def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "
 def together(lab: CompareLab, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict[str, Any]:
     """Each method against the baseline, on the windows and seeds that both have."""
     found: dict[str, dict[int, Any]] = {}
+    said: dict[str, Any] = {}
     for row in rows:
-        found.setdefault(row.method, {})[row.seed] = row.found["windows"]
+        if "windows" in row.found:
+            found.setdefault(row.method, {})[row.seed] = row.found["windows"]
+        else:
+            said[row.method] = {"difference": "broken", "interval": row.found["broken"]}
     if baseline not in found:
-        return {}
-    said = {}
+        return said
     for method, seeds in found.items():
         common = sorted(seeds.keys() & found[baseline].keys())
         if method == baseline or not common:
@@ -82,7 +89,7 @@ def together(lab: CompareLab, rows: Sequence[Row], *, baseline: str = BASELINE) 
         said[method] = {
             "difference": percent(pair.difference),
             "interval": pair.interval,
-            "wins": f"{pair.wins} of {len(common)}",
+            "wins": f"{pair.wins} of {len(common)}" + (" and a broken one" if method in said else ""),
             "low": pair.low,
             "high": pair.high,
         }

@@ -41,5 +41,9 @@ def chosen_rate(lab: CompareLab, output: Path, told: str) -> float:
     tried = {f"{BASELINE} lr={rate:g}": rate for rate in several}
     data, train = Path(lab.data).name, lab.preset.rows.train
     record = reproduce(rates(tuple(tried), f"{data}-{train}-lr", told), lab, output)
-    losses = {row.method: row.found["loss"] for row in record.rows}
+    losses = {row.method: row.found["loss"] for row in record.rows if "loss" in row.found}
+    if not losses:
+        raise ValueError(
+            f"--lr {', '.join(f'{rate:g}' for rate in several)}: training broke with each. Give lower ones."
+        )
     return float(tried[min(losses, key=losses.__getitem__)])
