@@ -37,12 +37,11 @@ class Sheet:
 
         from unbottle.cli.plain_model import parameters
         from unbottle.head import Head
-        from unbottle.head.config import FORMS
         from unbottle.head.equations import differences, equations
         from unbottle.hf.attach import head_config
 
         with torch.device("meta"):
-            head, other = (Head(head_config(model, method, form=form)) for form in FORMS)
+            head, other = (Head(head_config(model, method, form=form)) for form in ("separate", "difference"))
         parts = {"L_h": head.L_h, "prior": head.prior, "gate": head.gate}
         adds = {name: parameters(part) for name, part in parts.items() if part is not None}
         adds |= {f"L_{name}": parameters(part) for name, part in head.L.items()}
