@@ -105,9 +105,10 @@ $(DOCS_READY): pyproject.toml constraints.txt
 	@.venv-docs/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt zensical
 	@touch $@
 
-documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, the picture
+documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, docs/evidence.md, pictures
 	@$(BIN)/python scripts/readme_methods.py
 	@$(BIN)/python scripts/which_method.py
+	@$(BIN)/python scripts/evidence.py
 	@$(BIN)/python scripts/picture.py
 
 format: $(READY) ## sort imports and reformat

@@ -75,6 +75,17 @@ def test_the_form_of_differences(capsys) -> None:
     assert 'form="difference"' not in run(capsys, "softmax+p+mi", "mos", "pg", "none")
 
 
+def test_the_steady_form(capsys) -> None:
+    shown = run(capsys, "softmax+cpr:20+mi", "softmax+p", "softmax+c", "ps+mi")
+    lines = [line.strip() for line in shown.splitlines() if 'form="steady"' in line]
+    products = "f_PD, L_LD are divided by sqrt(D)"
+    assert lines == [
+        f'form="steady": as difference, and L_h reads states of length sqrt(D), {products}',
+        f'form="steady": {products}',
+        f'form="steady": L_h reads states of length sqrt(D), {products}',
+    ]
+
+
 @pytest.mark.parametrize("method", ["softmax+cr:5,9+mi", "mos:2+c", "softmax+p", "none"])
 def test_a_head_of_either_form(method: str) -> None:
     """The equations of a head say its form; what is left out of them and how large it is do not depend on it."""

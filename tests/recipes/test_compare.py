@@ -180,7 +180,7 @@ def test_only_seeds_that_both_have() -> None:
     windows = [[[10.0, 5], [20.0, 5]], [[11.0, 5], [21.0, 5]], [[0.0, 5], [0.0, 5]]]
     rows = [Row(BASELINE, seed, "m", {"windows": windows[seed]}) for seed in (0, 1)]
     rows += [Row("softmax", seed, "m", {"windows": windows[seed]}) for seed in (0, 2)]
-    found = together(None, rows)  # type: ignore[arg-type]  # a lab is not needed
+    found = together(None, rows)  # a lab is not needed
     assert found["softmax"]["difference"] == "+0.0%"
     assert found["softmax"]["wins"] == "0 of 1"
     assert BASELINE not in found

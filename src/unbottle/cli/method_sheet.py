@@ -27,6 +27,7 @@ class Sheet:
     changes: tuple[str, ...]
     equations: tuple[str, ...]
     differences: tuple[str, ...]  # what else holds with form="difference", whose head is as large
+    tames: tuple[str, ...]  # what holds beside that with form="steady"
     adds: dict[str, int]
     plain: int  # parameters of the model without it
 
@@ -37,11 +38,12 @@ class Sheet:
 
         from unbottle.cli.plain_model import parameters
         from unbottle.head import Head
-        from unbottle.head.equations import differences, equations
+        from unbottle.head.config import FORMS
+        from unbottle.head.equations import differences, equations, tamed
         from unbottle.hf.attach import head_config
 
         with torch.device("meta"):
-            head, other = (Head(head_config(model, method, form=form)) for form in ("separate", "difference"))
+            head, other, steady = (Head(head_config(model, method, form=form)) for form in FORMS)
         parts = {"L_h": head.L_h, "prior": head.prior, "gate": head.gate}
         adds = {name: parameters(part) for name, part in parts.items() if part is not None}
         adds |= {f"L_{name}": parameters(part) for name, part in head.L.items()}
@@ -50,6 +52,7 @@ class Sheet:
             changes=changes(method),
             equations=tuple(equations(head)),
             differences=tuple(differences(other)),
+            tames=tuple(tamed(steady)),
             adds={name: count for name, count in adds.items() if count},
             plain=parameters(model),
         )
@@ -71,6 +74,7 @@ class Sheet:
             "changes": list(self.changes),
             "equations": list(self.equations),
             "form difference": list(self.differences),
+            "form steady": [*self.differences, *self.tames],
             "parameters": {"added": self.added, "by part": self.adds, "plain model": self.plain},
             "paper": self.paper,
         }
@@ -83,6 +87,9 @@ class Sheet:
         lines += ["", f"  adds {self.added:,} parameters ({self.added / self.plain:.1%}){': ' if parts else ''}{parts}"]
         if self.differences:
             lines.append(f'  form="difference": {", ".join(self.differences)}; as many parameters')
+        if self.tames:
+            also = "as difference, and " if self.differences else ""
+            lines.append(f'  form="steady": {also}{", ".join(self.tames)}')
         for title, row in self.paper.items():
             lines.append(f"  paper, {title}: {', '.join(f'{name} {number:g}' for name, number in row.items())}")
         return "\n".join(lines)

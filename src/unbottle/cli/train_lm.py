@@ -25,7 +25,7 @@ def train_lm(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="Of its projections: separate, or difference (from L_V). [separate]"),
+        typer.Option(metavar="FORM", help="How it learns: separate (the paper), difference or steady. [separate]"),
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
     config: Annotated[

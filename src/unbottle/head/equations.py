@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unbottle.head.bases import PointerGenerator, PointerSentinel
 from unbottle.head.head import Head
+from unbottle.head.projection import Projection
 
 LEGEND = {
     "h": "the last hidden state",
@@ -63,3 +64,11 @@ def _distribution(head: Head) -> list[str]:
     special = head.prior or (head.gate if isinstance(head.gate, (PointerGenerator, PointerSentinel)) else None)
     text = "P(x) = softmax(Logit)(x)" if special is None else special.equation
     return text.split(",   ")
+
+
+def tamed(head: Head) -> list[str]:
+    """What the form "steady" does to large states."""
+    divided = [name for name, part in head.L.items() if isinstance(part, Projection) and part.divisor != 1.0]
+    queries = ", ".join(f"f_{name}" if name.startswith("P") else f"L_{name}" for name in divided)
+    lines = ["L_h reads states of length sqrt(D)"] if head.L_h is not None and head.L_h.unit else []
+    return [*lines, *([f"{queries} are divided by sqrt(D)"] if divided else [])]

@@ -70,7 +70,7 @@ def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "
     return numbers
 
 
-def together(lab: CompareLab, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict[str, Any]:
+def together(lab: Any, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict[str, Any]:
     """Each method against the baseline, on the windows and seeds that both have."""
     found: dict[str, dict[int, Any]] = {}
     said: dict[str, Any] = {}

@@ -33,11 +33,12 @@ class Plan:
     train_tokens: int
     test_tokens: int
     each: int  # windows of a file, at most: many files say more than long ones
-    heads: Settings  # chosen so that the softmax head does best, and used for both
+    heads: Settings  # chosen so that the softmax head does best
+    cpr_lr: float | None = None  # CPR's own learning rate
     shuffles: int  # orders of each list
     repeats: int  # of the measurement of time
     memory: bool  # measure it too, in processes of their own
-    form: str = "difference"  # with so little text, projections that share what L_V learns do better (LOG.md)
+    form: str = "difference"  # of both: with so little text, projections that share what L_V learns do better
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,10 +81,12 @@ PLANS = {
             name="full",
             about="A real language model with 135 million parameters. Under ten minutes on two cores.",
             model=SMOLLM2,
-            train_tokens=16_384,
-            test_tokens=6_144,
+            train_tokens=24_576,
+            test_tokens=8_192,
             each=2,
-            heads=replace(HEADS, lr=3e-6),
+            heads=HEADS,
+            cpr_lr=3e-5,  # ten times as much is too fast for its new projections (docs/evidence.md)
+            form="steady",
             shuffles=6,
             repeats=3,
             memory=True,

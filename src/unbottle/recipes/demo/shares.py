@@ -3,10 +3,10 @@
 SECONDS: dict[str, dict[str, float]] = {  # plan -> step -> seconds
     "full": {
         "model": 110,
-        "states": 420,
-        "train softmax": 169,
-        "train cpr": 184,
-        "perplexity": 65,
+        "states": 610,
+        "train softmax": 253,
+        "train cpr": 276,
+        "perplexity": 87,
         "words": 9,
         "order": 18,
         "text": 11,
