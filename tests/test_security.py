@@ -156,9 +156,10 @@ def test_names_in_data_never_become_paths(tmp_path) -> None:
 
 
 def test_methods_never_lead_out_of_the_work_folder() -> None:
-    from unbottle.recipes.any_lab import _name
+    from unbottle.recipes.variant import Variant
 
-    for method in ("softmax+cpr:20,100+mi:2x3", "mos:2+wbwr:7", "Softmax + CPR:20,100 + Mi"):
-        assert not set(_name(method)) & set("/\\:.")
-    with pytest.raises(ValueError, match="method"):
-        _name("softmax/../../etc")
+    for method in ("softmax+cpr:20,100+mi:2x3", "mos:2+wbwr:7", "Softmax + CPR:20,100 + Mi", "ps form=steady lr=1e-3"):
+        assert not set(Variant.parse(method).folder) & set("/\\:.")
+    for method in ("softmax/../../etc", "softmax form=../../etc", "softmax lr=../../etc", "softmax ../../etc=1"):
+        with pytest.raises(ValueError, match="method"):
+            Variant.parse(method)

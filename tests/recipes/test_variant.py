@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tiny_causal import model
 from tiny_training import settings
@@ -41,8 +43,9 @@ def test_plain() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("softmax+c form", "'form' is no option of a method. Write NAME=VALUE, names: form, convention, lr"),
-        ("softmax+c form=", "'form=' is no option"),
+        ("softmax+c form", "method 'softmax+c form'"),
+        ("softmax+c form=", "'form=' is no option of a method. Known: form=separate|difference|steady, convention="),
+        ("softmax+c form=../../etc", "'form=../../etc' is no option"),
         ("softmax+c lr=fast", "'lr=fast' is no option"),
         ("softmax+c size=3", "'size=3' is no option"),
         ("plain lr=1", "the plain model has no options"),
@@ -50,5 +53,10 @@ def test_plain() -> None:
     ],
 )
 def test_refusals(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said.replace("+", r"\+")):
+    with pytest.raises(ValueError, match=re.escape(said)):
         Variant.parse(text)
+
+
+def test_the_papers_spelling() -> None:
+    found = Variant.parse("Softmax + CPR:20,100 + Mi  lr=1e-3")
+    assert str(found) == "softmax+cpr:20,100+mi lr=1e-3"

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from unbottle.head.config import CONVENTIONS, FORMS
 from unbottle.hf import attach
 from unbottle.spec import Method
 
 PLAIN = "plain"
-HEAD: dict[str, Callable[[str], Any]] = {"form": str, "convention": str}  # what attach is told
+HEAD: dict[str, Callable[[str], Any]] = {  # what attach is told
+    "form": lambda value: FORMS[FORMS.index(value)],
+    "convention": lambda value: CONVENTIONS[CONVENTIONS.index(value)],
+}
 TRAINING: dict[str, Callable[[str], Any]] = {"lr": float, "head_lr": float, "eps": float}  # what the training is told
 KNOWN = HEAD | TRAINING
 
@@ -24,8 +28,9 @@ class Variant:
 
     @classmethod
     def parse(cls, text: str) -> Variant:
-        name, *rest = text.split() or [""]
-        options = dict(_option(word, text) for word in rest)
+        words = text.split()
+        name = " ".join(word for word in words if "=" not in word)
+        options = dict(_option(word, text) for word in words if "=" in word)
         method = None if name == PLAIN else Method.parse(name)
         if method is None and options:
             raise ValueError(f"{text!r}: the plain model has no options.")
@@ -61,13 +66,12 @@ class Variant:
 
 
 def _option(word: str, text: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
+    name, _, value = word.partition("=")
     try:
         KNOWN[name](value)
     except (KeyError, ValueError):
-        equals = ""
-    if not (equals and value):
         raise ValueError(
-            f"{text!r}: {word!r} is no option of a method. Write NAME=VALUE, names: {', '.join(KNOWN)}."
+            f"{text!r}: {word!r} is no option of a method. Known: form={'|'.join(FORMS)}, "
+            f"convention={'|'.join(CONVENTIONS)}, {', '.join(f'{name}=NUMBER' for name in TRAINING)}."
         ) from None
     return name, value
