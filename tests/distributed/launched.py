@@ -10,8 +10,10 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -63,6 +65,22 @@ def kill_at(where: str, count: int) -> None:
     setattr(place, name, counting)
 
 
+def stand_at(step: int, folder: Path) -> None:
+    """Says who stands there, and goes on when it is told to."""
+    original, left = ExactTrainer.training_step, [step]
+
+    def standing(*args, **kwargs):
+        left[0] -= 1
+        if not left[0]:
+            (folder / ".standing").write_text(str(os.getpid()))
+            os.replace(folder / ".standing", folder / "standing")
+            while not (folder / "go").exists():
+                time.sleep(0.01)
+        return original(*args, **kwargs)
+
+    ExactTrainer.training_step = standing
+
+
 def texts():
     """Rows to stream."""
     return [{"text": " ".join(map(str, tiny_training.tokens(50, seed)))} for seed in range(9)]
@@ -80,11 +98,12 @@ def work(job: dict):
         data = tiny_summaries.pairs(41), tiny_summaries.pairs(7, 1)
         settings, train = tiny_summaries.settings(job["folder"], **options), train_summarize
     else:
-        model = tiny_training.model(job["method"], dropout=job.get("dropout", 0.0))
-        data = tiny_training.windows(490), tiny_training.windows(101, 1)  # 41 windows: the last batch has one row
+        model = tiny_training.model(job["method"], dropout=job.get("dropout", 0.0), seed=job.get("seed", 0))
+        data = tiny_training.windows(490, job.get("text", 0)), tiny_training.windows(101, 1)  # 41 windows: the last batch has one row
         settings, train = tiny_training.settings(job["folder"], **options), train_lm
         if job.get("stream"):
             data = StreamedWindows(texts, spell, tiny_training.LENGTH), data[1]
+    model.to(getattr(torch, job.get("dtype", "float32")))
     if job["method"] is not None:
         model.head.path = job.get("path", "auto")
     states.SHARD = job.get("shard", states.SHARD)
@@ -96,14 +115,16 @@ def run(job: dict, rank: int) -> None:
     warnings.filterwarnings("ignore", message=".*written by another number of processes.*")
     if (kill := job.get("kill")) and kill["rank"] == rank:
         kill_at(kill["where"], kill["count"])
-    result = work(job)
+    if rank == 0 and "stand" in job:
+        stand_at(job["stand"], Path(job["folder"]))
+    result = work(job if rank == 0 else job | job.get("second", {}))
     leave()
     if rank == 0:
         (Path(job["folder"]) / "answer.json").write_text(json.dumps(result.to_dict()))
 
 
-def together(job: dict) -> list[int]:
-    """Exit codes of the processes of a job."""
+def start(job: dict) -> list[int]:
+    """The processes of a job, by their numbers."""
     processes = job.get("processes", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -119,14 +140,37 @@ def together(job: dict) -> list[int]:
                 said = Path(job["folder"]) / f"said-{rank}.txt"
                 said.parent.mkdir(parents=True, exist_ok=True)
                 said.write_text(f"{type(error).__name__}: {error}")
-                if not job.get("kill"):
+                if not job.get("kill") and not job.get("refused"):
                     traceback.print_exc()
                 os._exit(1)
             os._exit(0)
         children.append(child)
+    return children
+
+
+def codes_of(children: list[int]) -> list[int]:
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def all_codes(jobs: list[dict]) -> Iterator[list[int]]:
+    """One job after the other; while one that stands does so, the next."""
+    standing: tuple[dict, list[int]] | None = None
+    for job in jobs:
+        children = start(job)
+        if "stand" in job:
+            while not any((Path(job["folder"]) / name).exists() for name in ("standing", "said-0.txt")):
+                time.sleep(0.01)
+            standing = job, children
+            continue
+        codes = codes_of(children)
+        if standing is not None:
+            first, children = standing
+            (Path(first["folder"]) / "go").touch()
+            standing = None
+            yield codes_of(children)
+        yield codes
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps([together(job) for job in json.load(sys.stdin)]))
+    print(json.dumps([*all_codes(json.load(sys.stdin))]))

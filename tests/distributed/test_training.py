@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from launching import launch
 from safetensors.numpy import load_file
 
 Runs = Callable[[str], Path]
@@ -70,20 +68,16 @@ LONG = {
 
 
 def folder_of(runs: dict[str, list[dict]], tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """All runs, by one process that forks: imports take longer than tiny trainings. Finds the folder of each."""
+    """All runs. Finds the folder of each."""
     folders = {name: tmp_path_factory.mktemp("run") for name in runs}
     jobs = [job | {"folder": str(folders[name])} for name, each in runs.items() for job in each]
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("launched.py"))],
-        input=json.dumps(jobs), capture_output=True, text=True, timeout=900, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-5000:]
-    for job, codes in zip(jobs, json.loads(done.stdout.splitlines()[-1]), strict=True):
+    found, said = launch(jobs)
+    for job, codes in zip(jobs, found, strict=True):
         if kill := job.get("kill"):
             assert codes[kill["rank"]] == -signal.SIGKILL, (job, codes)
             assert all(codes), "whoever is left alone must not end as if all was well"
         else:
-            assert not any(codes), (job, codes, done.stderr[-5000:])
+            assert not any(codes), (job, codes, said)
     return folders.__getitem__
 
 
