@@ -99,7 +99,8 @@ def work(job: dict):
         settings, train = tiny_summaries.settings(job["folder"], **options), train_summarize
     else:
         model = tiny_training.model(job["method"], dropout=job.get("dropout", 0.0), seed=job.get("seed", 0))
-        data = tiny_training.windows(490, job.get("text", 0)), tiny_training.windows(101, 1)  # 41 windows: the last batch has one row
+        text = tiny_training.windows(490, job.get("text", 0))  # 41 windows: the last batch has one row
+        data = text, tiny_training.windows(101, 1)
         settings, train = tiny_training.settings(job["folder"], **options), train_lm
         if job.get("stream"):
             data = StreamedWindows(texts, spell, tiny_training.LENGTH), data[1]
