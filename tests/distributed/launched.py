@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tiny_summaries
 import tiny_training
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils.launch import prepare_multi_gpu_env
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
 import unbottle.train.checkpoints
 import unbottle.train.plain_checkpoints
@@ -46,7 +46,8 @@ def environment(engine: str, processes: int, rank: int, port: int) -> dict[str, 
         return {}
     line = ["--config_file", str(LAUNCH / f"{engine}.yaml"), "-m", "unbottle"]
     given, *_ = _validate_launch_command(launch_command_parser().parse_args(line))
-    told = {name: value for name, value in prepare_multi_gpu_env(given).items() if name not in os.environ}
+    made = prepare_deepspeed_cmd_env(given)[1] if engine == "zero2" else prepare_multi_gpu_env(given)
+    told = {name: value for name, value in made.items() if name not in os.environ}
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
     told |= {name: str(value) for name, value in places.items()}
     return told | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
