@@ -31,7 +31,7 @@ def killed(rank: int, where: str, count: int) -> dict:
 def launch(jobs: list[dict]) -> tuple[list[list[int]], str]:
     """Exit codes of the processes of each job, and what they said."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("launched.py"))],
+        [sys.executable, str(Path(__file__).parent / "distributed" / "launched.py")],
         input=json.dumps(jobs), capture_output=True, text=True, timeout=PATIENCE,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
