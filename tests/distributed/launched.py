@@ -5,6 +5,7 @@ Everything is imported once; each process is a fork with the environment that a 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -32,6 +33,11 @@ from unbottle.train import states, train_lm, train_summarize
 from unbottle.train.processes import leave
 from unbottle.train.trainer import ExactTrainer
 
+if importlib.util.find_spec("deepspeed"):
+    import deepspeed.ops
+
+    deepspeed.ops.__compatible_ops__ = {}  # it would compile something first, which only inference needs
+
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
     "step": (ExactTrainer, "training_step"),
@@ -46,6 +52,7 @@ def environment(engine: str, processes: int, rank: int, port: int) -> dict[str, 
         return {}
     line = ["--config_file", str(LAUNCH / f"{engine}.yaml"), "-m", "unbottle"]
     given, *_ = _validate_launch_command(launch_command_parser().parse_args(line))
+    given.deepspeed_fields_from_accelerate_config = ""
     made = prepare_deepspeed_cmd_env(given)[1] if engine == "zero2" else prepare_multi_gpu_env(given)
     told = {name: value for name, value in made.items() if name not in os.environ}
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
@@ -113,7 +120,7 @@ def work(job: dict):
 
 
 def run(job: dict, rank: int) -> None:
-    warnings.simplefilter("error")
+    warnings.simplefilter("ignore" if job.get("engine") == "zero2" else "error")  # DeepSpeed's own are not ours
     warnings.filterwarnings("ignore", message=".*written by another number of processes.*")
     if (kill := job.get("kill")) and kill["rank"] == rank:
         kill_at(kill["where"], kill["count"])
