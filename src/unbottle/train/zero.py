@@ -15,6 +15,7 @@ def zero_state(optimizer: Any) -> dict[str, Any]:
     """The state of AdamW. Every process must ask at once."""
     from deepspeed.utils import safe_get_full_optimizer_state
 
+    _link(optimizer.optimizer)
     found: dict[str, Any] = {"state": {}, "param_groups": []}
     number = 0
     for group, parameters, step in _groups(optimizer):
@@ -38,13 +39,22 @@ def set_zero_state(optimizer: Any, state: dict[str, Any]) -> None:
         step = next(state["state"][number]["step"] for number in stored["params"])
         zero.optimizer.state[vector] = {"step": step.clone(), **{name: torch.zeros_like(vector) for name in MOMENTS}}
         group.update({name: value for name, value in stored.items() if name != "params"})
-    zero._lazy_init_hp_params_optimizer_state()  # parameters learn where their parts of the vectors are
+    _link(zero)
     for stored, parameters in zip(state["param_groups"], zero.bit16_groups, strict=True):
         for number, parameter in zip(stored["params"], parameters, strict=True):
             for name in MOMENTS:
                 value = state["state"][number][name].to(parameter.device)
                 safe_set_full_optimizer_state(parameter, value, name)
     zero.refresh_fp32_params()
+
+
+def _link(zero: Any) -> None:
+    """Parameters learn where their parts of the vectors are.
+
+    DeepSpeed does so after the first step of the first group, when the other groups have no state yet.
+    """
+    zero._hp_optimizer_states_linked = False
+    zero._lazy_init_hp_params_optimizer_state()
 
 
 def _groups(optimizer: Any) -> Iterator[tuple[dict[str, Any], list[Tensor], Tensor]]:
