@@ -115,7 +115,7 @@ def small_print(table: dict[str, dict[str, float]]) -> list[str]:
         f"The model has {table[PLAIN]['size']:.1f} million parameters with its plain softmax head, was trained here on "
         f"{data['settings']['data']}, and each row is of {span} seed{'' if span == '1' else 's'}. The paper's "
         "models are larger and their distances smaller; its numbers stand beside ours in `results/cpu/*/table.md`, and "
-        "`unbottle methods` prints them. Time was measured while other work ran on the machine.",
+        "`unbottle methods` prints them.",
     ]
 
 

@@ -176,6 +176,7 @@ class Case:
             softmaxes=method.softmaxes,
             convention=self.config.convention,
             encoder_decoder=encoder,
+            unit=self.config.form == "steady",
             parameters=self._parameters(),
             weight=self.weight,
             bias=self.embedding.bias,
@@ -193,7 +194,8 @@ class Case:
         )
 
     def _parameters(self) -> dict[str, Tensor]:
-        """As the equations have them: a projection that is learnt as a difference is L^f_V and that difference."""
+        """As the equations have them: a projection that is learnt as a difference is L^f_V and that difference, and one
+        that is divided is divided."""
         given = dict(self.head.named_parameters())
         learnt = {name.split(".")[1] for name in given if name.startswith("L.")} & {"C", "E", "R1", "R2", "R3"}
         if self.config.form == "separate":
@@ -202,7 +204,13 @@ class Case:
         whole = {
             f"L.{name}.{kind}": given[f"L.{name}.{kind}"] + given[f"L.V.{kind}"] for name in learnt for kind in kinds
         }
-        return given | whole
+        quiet = {
+            f"L.{name}.{kind}": given[f"L.{name}.{kind}"] / SIZE**0.5
+            for name in ("PD", "LD", "PE", "LE")
+            for kind in kinds
+            if self.config.form == "steady" and f"L.{name}.{kind}" in given
+        }
+        return given | whole | quiet
 
     def whole(self) -> Iterator:
         yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)

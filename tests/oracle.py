@@ -28,6 +28,7 @@ class Case:
     softmaxes: int = 1
     convention: str = "paper"
     encoder_decoder: bool = False
+    unit: bool = False  # Mi reads states of length sqrt(D)
 
     parameters: dict[str, Tensor]
     weight: Tensor  # V D
@@ -106,6 +107,11 @@ def state_seen_from(case: Case, b: int, t: int, position: int, m: int) -> Tensor
     return case.layers[b, position, m].double()
 
 
+def read(case: Case, state: Tensor) -> Tensor:
+    """A state as Mi reads it."""
+    return state / (dot(state, state) / len(state) + 1e-6).sqrt() if case.unit else state
+
+
 def query(case: Case, b: int, t: int, candidate: Tensor | None = None) -> Tensor:
     """eq:multi-hidden: q_t = h_t^M ++ GELU(L_h(++_{m,i} h_{t-i}^{M-m})), m outer, i inner.
 
@@ -117,8 +123,8 @@ def query(case: Case, b: int, t: int, candidate: Tensor | None = None) -> Tensor
     num_layers, window = case.mi
     block = []
     for m in range(num_layers):
-        states = [state_seen_from(case, b, t, t - i, m) for i in range(window)]
-        block += states if candidate is None else [candidate[m].double(), *states[:-1]]
+        states = [read(case, state_seen_from(case, b, t, t - i, m)) for i in range(window)]
+        block += states if candidate is None else [read(case, candidate[m].double()), *states[:-1]]
     return torch.cat([state, gelu(linear(case, "L_h", torch.cat(block)))])
 
 

@@ -81,14 +81,25 @@ def test_which_method() -> None:
     assert script("which_method")["document"]() == text, "make documents"
 
 
+def words_of_picture(path: Path) -> list[str]:
+    """Words and numbers; where they stand depends on the version of matplotlib."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
+
+
+def test_evidence(tmp_path: Path) -> None:
+    """Every number of this page and its picture is of results/."""
+    made = script("evidence")
+    found = made["runs"]()
+    assert found, "there are results of real models"
+    assert made["document"](found) == (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"), "make documents"
+    made["picture"](found, tmp_path / "again.svg")
+    assert words_of_picture(ROOT / "docs" / "images" / "evidence.svg") == words_of_picture(tmp_path / "again.svg")
+
+
 def test_the_picture(tmp_path: Path) -> None:
-    """The same words and numbers; where they stand depends on the version of matplotlib."""
     script("picture")["main"](tmp_path / "again.svg")
-    found, again = (
-        re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
-        for path in (ROOT / "docs" / "images" / "unbottle.svg", tmp_path / "again.svg")
-    )
-    assert found == again, "make documents"
+    found = words_of_picture(ROOT / "docs" / "images" / "unbottle.svg")
+    assert found == words_of_picture(tmp_path / "again.svg"), "make documents"
     assert {"king", "0.50", "0.25"} <= set(found)
 
 

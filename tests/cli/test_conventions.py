@@ -63,6 +63,12 @@ LINES = {
         interrupt="unbottle.recipes.lab:Lab.trained", method="softmax+mi", file="{text}", output="{output}",
         quick=False,
     ),
+    "compare": Line(
+        line="--model {causal} --data {text} --tokens 64 --valid-tokens 16 --test-tokens 16 --length 8 --seeds 1 "
+        "--lr 1e-3 --method softmax+c --work {output}-work --output {output}",
+        interrupt="unbottle.recipes.compare.compare_lab:CompareLab.trained", method="softmax+c", file="{text}",
+        model="{causal}", output="{output}", quick=False,
+    ),
     "summarize": Line(
         line="{text} --model {seq2seq} --max-length 4 --output {output}.txt",
         interrupt="unbottle.cli.predicting:one", file="{text}", model="{seq2seq}", output="{output}.txt",

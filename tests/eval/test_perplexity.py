@@ -14,6 +14,7 @@ from models import VOCABULARY, shaken, tiny
 from torch.nn.functional import cross_entropy
 
 from unbottle.eval import Overlapping, perplexity
+from unbottle.eval.perplexity import likely_tokens
 from unbottle.eval.spans import token_spans, tokens_of_words
 from unbottle.hf import attach
 
@@ -86,6 +87,8 @@ def test_groups(method: str, k: int, with_reference: bool, stride: int) -> None:
     model, reference = model_of(method).eval(), tiny("gpt2").eval() if with_reference else None
     windows = Overlapping(tokens(), 10, stride)
     found = perplexity(model, windows, k=k, reference=reference)
+    known = likely_tokens(reference or model, windows, k=k, batch=3)
+    assert perplexity(model, windows, k=k, likely=known, batch=2).groups == pytest.approx(found.groups)
     for name, losses in groups_by_hand(model, reference, windows, k).items():
         group = found.groups[name]
         assert group.tokens == len(losses)

@@ -56,10 +56,7 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     from unbottle.hf.saving import load
 
     config = config_of_model(path)
-    if config.is_encoder_decoder and encoder_decoder is False:
-        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
-    if encoder_decoder and not config.is_encoder_decoder:
-        raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
+    _refuse_kind(path, config, encoder_decoder=encoder_decoder)
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     with quick_hub(path):
         model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
@@ -71,6 +68,18 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
             "model was trained with beside it."
         )
     return model, tokenizer
+
+
+def refuse_other_kind(path: str, *, encoder_decoder: bool) -> None:
+    """By its config: nothing else is loaded yet."""
+    _refuse_kind(path, config_of_model(path), encoder_decoder=encoder_decoder)
+
+
+def _refuse_kind(path: str, config: Any, *, encoder_decoder: bool | None) -> None:
+    if config.is_encoder_decoder and encoder_decoder is False:
+        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
+    if encoder_decoder and not config.is_encoder_decoder:
+        raise ValueError(f"model {path!r} is a causal model ({config.model_type}). This takes an encoder-decoder.")
 
 
 def tokenizer_of(path: str) -> Any:

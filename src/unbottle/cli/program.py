@@ -16,6 +16,8 @@ from unbottle.cli.app import EXAMPLES as APP_EXAMPLES
 from unbottle.cli.app import app
 from unbottle.cli.bench import EXAMPLES as BENCH_EXAMPLES
 from unbottle.cli.bench import bench
+from unbottle.cli.compare import EXAMPLES as COMPARE_EXAMPLES
+from unbottle.cli.compare import compare
 from unbottle.cli.demo import EXAMPLES as DEMO_EXAMPLES
 from unbottle.cli.demo import demo
 from unbottle.cli.doctor import EXAMPLES as DOCTOR_EXAMPLES
@@ -59,6 +61,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, exam
     "bench": (bench, BENCH_EXAMPLES),
     "report": (report, REPORT_EXAMPLES),
     "reproduce": (reproduce, REPRODUCE_EXAMPLES),
+    "compare": (compare, COMPARE_EXAMPLES),
     "summarize": (summarize, SUMMARIZE_EXAMPLES),
     "train lm": (train_lm, TRAIN_LM_EXAMPLES),
     "train summarize": (train_summarize, TRAIN_SUMMARIZE_EXAMPLES),

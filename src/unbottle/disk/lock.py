@@ -39,6 +39,19 @@ def waiting(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def free(path: Path) -> Iterator[bool]:
+    """Whether this file was nobody's; then it is ours."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as file:
+        try:
+            lock(file)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
 def lock(file: IO[Any], *, wait: bool = False) -> None:
     """As long as it is open, this file is ours; an OSError (BlockingIOError) if another process has it."""
     try:

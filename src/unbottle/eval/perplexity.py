@@ -55,6 +55,7 @@ def perplexity(
     k: int = 100,
     tagger: Any = None,
     reference: Any = None,
+    likely: Sequence[Bool[Tensor, "T-1"]] | None = None,
     batch: int = 4,
     report: Report | None = None,
 ) -> Perplexity:
@@ -63,19 +64,21 @@ def perplexity(
     The first token of each window is read, not predicted; so are tokens whose label is -100. A predicted token is in
     the group "context" if it is among the tokens before it in the window, else in "top" if it is one of the k most
     likely words of `reference` (of the model itself without one; give the same to models that are compared), else in
-    "elsewhere". With a tokenizer and a tagger, a token is a "proper noun" if the word that it is part of is one; the
-    tagger reads one window at a time. Windows of one length share a batch, so nothing is padded.
+    "elsewhere". Instead of a reference, `likely` may hold what `likely_tokens` found with it, for many models. With a
+    tokenizer and a tagger, a token is a "proper noun" if the word that it is part of is one; the tagger reads one
+    window at a time. Windows of one length share a batch, so nothing is padded.
     """
     _check(model, reference, windows, k, batch)
     overall, tallies, each = Tally(), defaultdict[str, Tally](Tally), list[tuple[float, int]]()
     with evaluating(*(model, *([] if reference is None else [reference]))):
         for rows in _batches(windows, batch):
-            for row, losses, likely in zip(rows, *_scored(model, reference, rows, k), strict=True):
+            known = None if likely is None else likely[len(each) : len(each) + len(rows)]
+            for row, losses, top in zip(rows, *_scored(model, reference, rows, k, known), strict=True):
                 scored = row["labels"][1:] != IGNORED
                 here = Tally()
                 for tally in (overall, here):
                     tally.add(losses)
-                for name, members in _groups(row, likely, tokenizer, tagger).items():
+                for name, members in _groups(row, top, tokenizer, tagger).items():
                     tallies[name].add(losses, members[scored])
                 each.append((here.total, here.count))
             if report is not None:
@@ -92,7 +95,7 @@ def perplexity(
         groups={name: tally.group(overall.count) for name, tally in tallies.items()},
         windowing=_windowing(windows),
         k=k,
-        top_of="the model itself" if reference is None else "the reference model",
+        top_of="the model itself" if reference is None and likely is None else "the reference model",
         tagger=None if tagger is None else tagger.description,
         windows=each,
     )
@@ -111,17 +114,33 @@ def _batches(windows: Sequence[Window], batch: int) -> Iterator[list[Window]]:
         yield rows
 
 
-def _scored(model: Any, reference: Any, rows: Sequence[Window], k: int) -> tuple[list[Tensor], list[Tensor]]:
+def likely_tokens(
+    reference: Any, windows: Sequence[Window], *, k: int = 100, batch: int = 4
+) -> list[Bool[Tensor, "T-1"]]:
+    """For each window: whether the tokens after its first are among the k most likely words of a model."""
+    with evaluating(reference):
+        return [
+            found
+            for rows in _batches(windows, batch)
+            for found in _likely(reference, torch.stack([row["input_ids"] for row in rows]), k)
+        ]
+
+
+def _scored(
+    model: Any, reference: Any, rows: Sequence[Window], k: int, known: Sequence[Tensor] | None
+) -> tuple[list[Tensor], Sequence[Tensor]]:
     """For each row: the loss of its scored tokens, and for all but the first token whether it is in W(k)."""
     ids = torch.stack([row["input_ids"] for row in rows])
-    likely = [] if reference is None else _likely(reference, ids, k)  # done before the model's own logits exist
+    likely = known
+    if reference is not None:
+        likely = _likely(reference, ids, k)  # done before the model's own logits exist
     logits = _logits(model, ids)
     losses = []
     for row, found in zip(rows, logits, strict=True):
         labels = row["labels"][1:].to(found.device)
         kept = (labels != IGNORED).nonzero()[:, 0]
         losses.append(losses_of(found[:-1][kept], labels[kept]).cpu())
-    if reference is None:
+    if likely is None:
         likely = [in_top(found[:-1], row[1:].to(found.device), k).cpu() for row, found in zip(ids, logits, strict=True)]
     return losses, likely
 

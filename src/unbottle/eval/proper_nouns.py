@@ -7,10 +7,11 @@ import re
 from typing import Any, Protocol
 
 from unbottle.eval.capitals import Capitals, Span
+from unbottle.eval.identifiers import Identifiers
 
 SPACY_MODEL = "en_core_web_sm"
 NLTK_TAGGER = "averaged_perceptron_tagger_eng"
-TAGGERS = ("auto", "spacy", "spacy:PATH", "nltk", "rules")
+TAGGERS = ("auto", "spacy", "spacy:PATH", "nltk", "rules", "identifiers")
 PIECE = re.compile(r"\w+|[^\w\s]")
 
 
@@ -73,10 +74,10 @@ class Nltk:
 
 
 def tagger(name: str = "auto") -> Tagger:
-    """spacy, spacy:PATH, nltk or rules; `auto` takes the first of spacy, nltk and rules that is here.
+    """spacy, spacy:PATH, nltk, rules or, for programs, identifiers.
 
-    What was taken stands in `description`, and so in every result. One that was asked for by name and is not here
-    raises.
+    `auto` takes the first of spacy, nltk and rules that is here. What was taken stands in `description`, and so in
+    every result. One that was asked for by name and is not here raises.
     """
     kind, _, path = name.partition(":")
     if kind == "spacy":
@@ -85,6 +86,8 @@ def tagger(name: str = "auto") -> Tagger:
         return Nltk()
     if name == "rules":
         return Capitals()
+    if name == "identifiers":
+        return Identifiers()
     if name != "auto":
         raise ValueError(f"tagger {name!r}: unknown. Known: {', '.join(TAGGERS)}.")
     for candidate in (Spacy, Nltk):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,13 +31,14 @@ class SummaryLoss:
     loss: float
     perplexity: float
     groups: dict[str, Group]
+    pairs: list[tuple[float, int]] = field(repr=False)  # sum of losses and tokens of each, for paired intervals
 
 
 def summary_loss(model: Any, pairs: Sequence[Pair], *, batch: int = 8, report: Report | None = None) -> SummaryLoss:
     """Over all tokens of all true summaries, their ends included; padding does not count."""
     if not len(pairs):
         raise ValueError("no pairs: there is nothing to predict.")
-    overall, tallies = Tally(), {DOCUMENT: Tally(), ELSEWHERE: Tally()}
+    overall, tallies, each = Tally(), {DOCUMENT: Tally(), ELSEWHERE: Tally()}, list[tuple[float, int]]()
     with evaluating(model):
         for start in range(0, len(pairs), batch):
             rows = [pairs[place] for place in range(start, min(start + batch, len(pairs)))]
@@ -45,6 +46,9 @@ def summary_loss(model: Any, pairs: Sequence[Pair], *, batch: int = 8, report: R
                 labels = row["labels"]
                 losses = losses_of(logits[: len(labels)], labels.to(logits.device)).cpu()
                 there = torch.isin(labels, row["input_ids"]) & (labels != model.config.eos_token_id)
+                here = Tally()
+                here.add(losses)
+                each.append((here.total, here.count))
                 overall.add(losses)
                 tallies[DOCUMENT].add(losses, there)
                 tallies[ELSEWHERE].add(losses, ~there)
@@ -54,7 +58,7 @@ def summary_loss(model: Any, pairs: Sequence[Pair], *, batch: int = 8, report: R
     assert whole.loss is not None
     assert whole.perplexity is not None
     groups = {name: tally.group(overall.count) for name, tally in tallies.items()}
-    return SummaryLoss(tokens=whole.tokens, loss=whole.loss, perplexity=whole.perplexity, groups=groups)
+    return SummaryLoss(tokens=whole.tokens, loss=whole.loss, perplexity=whole.perplexity, groups=groups, pairs=each)
 
 
 def _logits(model: Any, rows: Sequence[Pair]) -> Tensor:

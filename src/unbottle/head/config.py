@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from unbottle.spec import Method
 
 CONVENTIONS = ("paper", "release")
-FORMS = ("separate", "difference")
+FORMS = ("separate", "difference", "steady")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class HeadConfig:
     encoder_decoder: bool = False
     source_size: int | None = None  # width of the encoder's states; None: D
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
-    form: str = "separate"  # or "difference": L^f_C, L^f_E and L^f_R are learnt as what they add to L^f_V
+    form: str = "separate"  # how the same is learnt: see `shares` and `is_steady`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", Method.parse(self.method))
@@ -32,6 +32,20 @@ class HeadConfig:
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}.")
         self.method.check(encoder_decoder=self.encoder_decoder, vocabulary=self.vocabulary)
+
+    @property
+    def shares(self) -> bool:
+        """Form "difference", or "steady": L^f_C, L^f_E and L^f_R are learnt as what they add to L^f_V."""
+        return self.form != "separate"
+
+    @property
+    def is_steady(self) -> bool:
+        """Form "steady": Mi reads states of length sqrt(D), and f_P, L_L are divided by sqrt(D).
+
+        Hidden states of Llama and its like are large, and larger in some dimensions and below the last layer: without
+        this, a step of training moves some logits by hundreds.
+        """
+        return self.form == "steady"
 
     @property
     def block(self) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from unbottle.head.partitions import CopyNet, WordByWord
 from unbottle.head.past import Past
 from unbottle.head.pointer import Pointer
 from unbottle.head.products import Products
-from unbottle.head.projection import Needs, Projection
+from unbottle.head.projection import WHISPER, Needs, Projection
 from unbottle.head.states import Source, States
 from unbottle.head.tokens import Tokens
 from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
@@ -62,7 +62,7 @@ class Head(nn.Module):
         self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
         self.prior = Mixture(config.q_size, method.softmaxes) if method.base == "mos" else None
         self.gate = GATES[method.base](size, pointer) if method.base in GATES else None
-        self.L_h = MultiInput(size, *config.block) if method.mi else None
+        self.L_h = MultiInput(size, *config.block, unit=config.is_steady) if method.mi else None
         self.partitions = _partitions(config, self.gate)
 
         users: list[Partition | Pointer] = [*self.partitions]
@@ -71,8 +71,7 @@ class Head(nn.Module):
         needs = _needs(users)
         if method.base != "none":
             needs = {name: Needs(name) for name in self.softmaxes} | needs
-        shared = config.form == "difference"
-        self.differences = {name for name, need in needs.items() if shared and need.scores_words}
+        self.differences = {name for name, need in needs.items() if config.shares and need.scores_words}
         self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
         keys = {key for user in users for key in user.keys}
         self.context_keys = sorted(key for key in keys if needs[key].of == "q")
@@ -220,7 +219,7 @@ class Head(nn.Module):
         h = states.layers[:, :, 0]
         q, before = h, None
         if self.L_h is not None:
-            history = past.push(layers=states.layers)["layers"]
+            history = past.push(layers=self.L_h.read(states.layers))["layers"]
             windows = Windows.of(history, seen["mask"], seen["documents"], positions, self.L_h.window)
             q = self.L_h.q(h, windows.products(self.L_h))
             before = windows.products(self.L_h, later=1) if self.config.method.wbwr else None
@@ -253,7 +252,8 @@ class Head(nn.Module):
         size = self.config.hidden_size
         width = self.config.q_size if need.of == "q" else self.config.source_size or size
         start = 0.0 if need.name in self.differences else need.start
-        return Projection(width, size, start=start, bias=self.config.bias)
+        divisor = size**0.5 if self.config.is_steady and need.start == WHISPER else 1.0
+        return Projection(width, size, start=start, bias=self.config.bias, divisor=divisor)
 
     def _projected(self, x: Inputs) -> Inputs:
         """With every f, each computed once.

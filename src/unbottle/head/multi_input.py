@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 from unbottle.ops import widen
 
+EPS = 1e-6  # a state of zeros stays one
+
 
 class MultiInput(nn.Module):
     """L^h: q_t = h_t^M ++ GELU(L^h(h_t^M ++ h_{t-1}^M ++ ... ++ h_{t-W+1}^{M-L+1}))       eq:multi-hidden
@@ -19,11 +21,12 @@ class MultiInput(nn.Module):
     Layer offset outer (the last layer first), position offset inner. Positions before the start, of another document
     and padding are zeros. GELU in its tanh form, as in GPT-2. A linear layer of a concatenation is a sum of linear
     layers, L^h(++_{m,i} h_{t-i}^{M-m}) = b + sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, so the block is never written out.
+    With `unit` the states of the block are read at length sqrt(D), whatever their own.
     """
 
-    def __init__(self, size: int, layers: int, window: int) -> None:
+    def __init__(self, size: int, layers: int, window: int, *, unit: bool = False) -> None:
         super().__init__()
-        self.layers, self.window = layers, window
+        self.layers, self.window, self.unit = layers, window, unit
         self.weight = nn.Parameter(torch.empty(size, layers * window * size))
         self.bias = nn.Parameter(torch.empty(size))
         self.reset_parameters()
@@ -36,6 +39,13 @@ class MultiInput(nn.Module):
     def q(self, h: Float[Tensor, "*P D"], products: Float[Tensor, "*P D"]) -> Float[Tensor, "*P Q"]:
         """The last hidden state, widened by its block, of which the sum of products is known."""
         return torch.cat([h, F.gelu(products + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
+
+    def read(self, layers: Float[Tensor, "*P L D"]) -> Float[Tensor, "*P L D"]:
+        """States as the block reads them."""
+        if not self.unit:
+            return layers
+        wide = widen(layers)
+        return (wide * (wide.square().mean(-1, keepdim=True) + EPS).rsqrt()).to(layers.dtype)
 
     def blocks(self) -> list[tuple[Tensor, ...]]:
         """L^h_{m,i}, D x D each, by offset i. Cut at once: each cut of its own would get a gradient of the whole."""

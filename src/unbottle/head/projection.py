@@ -27,11 +27,11 @@ class Needs:
 class Projection(nn.Linear):
     """L^f = start * [I | 0]: identity on the h^M part of q, zero on the Mi part; bias zero.
 
-    A difference of two that start alike starts at 0.
+    A difference of two that start alike starts at 0. What it gives is divided by `divisor`.
     """
 
-    def __init__(self, in_features: int, out_features: int, *, start: float, bias: bool) -> None:
-        self.start = start
+    def __init__(self, in_features: int, out_features: int, *, start: float, bias: bool, divisor: float = 1.0) -> None:
+        self.start, self.divisor = start, divisor
         super().__init__(in_features, out_features, bias=bias)
 
     @torch.no_grad()
@@ -43,6 +43,10 @@ class Projection(nn.Linear):
             nn.init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
+        product = self._product(input)
+        return product if self.divisor == 1.0 else product / self.divisor
+
+    def _product(self, input: Tensor) -> Tensor:
         if self.start in (0.0, 1.0):
             return super().forward(input)
         with float16_widened(input, self.weight) as (x, weight):

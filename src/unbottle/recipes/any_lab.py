@@ -17,12 +17,11 @@ from transformers.utils import logging
 
 from unbottle.disk.full import whole_disk
 from unbottle.disk.lock import waiting
-from unbottle.hf import attach
 from unbottle.hf.reach import quick_hub
 from unbottle.hf.safe import NO_CODE, SAFE
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.corpus import content_of
-from unbottle.spec import Method
+from unbottle.recipes.variant import Variant
 from unbottle.train.files import read_json, write_json
 
 CONTENT = "content"  # of the text
@@ -110,16 +109,18 @@ class AnyLab(ABC):
 
     def row(self, data: Callable[[], Any], settings: Any, method: str, seed: int, name: str, size: str) -> Path:
         """The folder of a model: the backbone with this head, trained on these data, if need be."""
+        variant = Variant.parse(method)
+        run = self.folder / name / size / f"{variant.folder}-{seed}"
+        settings = variant.settings(replace(settings, seed=seed, shuffle=True))
+        return self._trained(run, lambda: self.with_head(variant, seed, size), data, settings, size)
 
-        def with_head() -> Any:
-            base = self.base(size)
-            with quick_hub(base):
-                model = self.models.from_pretrained(base, **SAFE)
-            torch.manual_seed(seed)
-            return attach(model, method)
-
-        run = self.folder / name / size / f"{_name(method)}-{seed}"
-        return self._trained(run, with_head, data, replace(settings, seed=seed, shuffle=True), size)
+    def with_head(self, variant: Variant, seed: int, size: str) -> Any:
+        """The backbone with a new head, which predicts what the backbone predicted."""
+        base = self.base(size)
+        with quick_hub(base):
+            model = self.models.from_pretrained(base, **SAFE)
+        torch.manual_seed(seed)
+        return variant.attached(model)
 
     @classmethod
     def load(cls, path: Path | str) -> Any:
@@ -154,8 +155,3 @@ def same_settings(stored: Any, settings: dict[str, Any]) -> bool:
     if isinstance(stored, dict) and CONTENT not in stored:
         now.pop(CONTENT, None)
     return bool(stored == now)
-
-
-def _name(method: str) -> str:
-    """A method as the name of a folder."""
-    return str(Method.parse(method)).replace(":", "").replace(",", "-")

@@ -11,7 +11,7 @@ from unbottle.recipes.experiment import Experiment
 from unbottle.recipes.perplexities import SIZE_CURVE, TABLE1, TABLE2
 from unbottle.recipes.prompts import ORDER_BIAS, TABLE4
 from unbottle.recipes.summaries import SUMMARIZATION, T5_SIZE_CURVE
-from unbottle.spec import Method
+from unbottle.recipes.variant import Variant
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -45,8 +45,8 @@ def chosen_sizes(experiment: Experiment, preset: Any, names: Sequence[str]) -> l
 
 def chosen_methods(experiment: Experiment, names: Sequence[str]) -> list[str]:
     """Rows of the table, in its order."""
-    wanted = {str(Method.parse(name)) for name in names}
-    rows = {str(Method.parse(method)): method for method in experiment.methods}
+    wanted = {str(Variant.parse(name)) for name in names}
+    rows = {str(Variant.parse(method)): method for method in experiment.methods}
     if unknown := wanted - set(rows):
         raise ValueError(f"method {unknown.pop()!r}: no row of {experiment.name}. Its rows: {', '.join(rows)}.")
     return [method for name, method in rows.items() if not wanted or name in wanted]

@@ -59,6 +59,11 @@ class Experiment:
     finish: Callable[[Any, Sequence[Row]], dict[str, Any]] | None = None  # what is measured of all rows together
     plot: Plot | None = None
     note: str = ""
+    told: str = ""  # the command that runs it, if it is none of the paper's
+
+    def command(self, settings: Mapping[str, Any]) -> str:
+        """What runs it again."""
+        return self.told or f"unbottle reproduce {self.name} --preset {settings['preset']['name']}"
 
     def reported(self, size: str, data: str) -> Mapping[str, tuple[float, ...]]:
         """What the paper says about this size, or about its first one; nothing about data that it does not have."""

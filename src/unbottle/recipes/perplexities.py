@@ -14,7 +14,7 @@ from unbottle.recipes import paper
 from unbottle.recipes.experiment import Column, Experiment, Row, every_size
 from unbottle.recipes.lab import Lab
 from unbottle.recipes.medians import cpu_medians
-from unbottle.spec import Method
+from unbottle.recipes.variant import Variant
 
 CURVE = ("softmax", "softmax+mi", "mos+mi", "ps+mi", "softmax+cpr:20,100+mi")
 WHERE = ("context", "top", "elsewhere")
@@ -59,7 +59,8 @@ def dots(rows: Sequence[Row], path: Path) -> None:
 
     values: dict[str, list[float]] = {}
     for row in rows:
-        values.setdefault(Method.parse(row.method).title, []).append(row.found["perplexity"])
+        if "perplexity" in row.found:  # or its training broke
+            values.setdefault(Variant.parse(row.method).title, []).append(row.found["perplexity"])
     draw({name: Estimate.of(each) for name, each in values.items()}, path, label="perplexity", mark="Softmax + Mi")
 
 
@@ -69,7 +70,7 @@ def curve(rows: Sequence[Row], path: Path) -> None:
 
     points: dict[str, dict[float, list[float]]] = {}
     for row in rows:
-        line = points.setdefault(Method.parse(row.method).title, {})
+        line = points.setdefault(Variant.parse(row.method).title, {})
         line.setdefault(row.found["size"], []).append(row.found["loss"])
     lines = {name: [(size, Estimate.of(each)) for size, each in sorted(line.items())] for name, line in points.items()}
     curves(lines, path, x="parameters (millions)", y="loss on the test text")

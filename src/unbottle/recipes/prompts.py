@@ -25,9 +25,12 @@ def next_words(lab: Lab, method: str, seed: int, size: str) -> dict[str, Any]:
 
 
 def measure_order(lab: Lab, method: str, seed: int, size: str) -> dict[str, Any]:
+    return order_of(lab.load(lab.trained(method, seed, size=size)), lab.tokenizer, SHUFFLES)
+
+
+def order_of(model: Any, tokenizer: Any, shuffles: int) -> dict[str, Any]:
     """Means over the prompts whose list should be repeated; the mass on the list of the one that should not."""
-    model = lab.load(lab.trained(method, seed, size=size))
-    rows = order_bias(model, lab.tokenizer, PROMPTS, shuffles=SHUFFLES, seed=0).rows
+    rows = order_bias(model, tokenizer, PROMPTS, shuffles=shuffles, seed=0).rows
     listed, new = [row for row in rows if row.repeats], [row for row in rows if not row.repeats]
     mean = {name: sum(getattr(row, name) for row in listed) / len(listed) for name in ("evenness", "mass")}
     changes = sum(row.winner_changes for row in listed) / len(listed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +15,8 @@ from unbottle.disk.full import whole_disk
 from unbottle.disk.lock import waiting
 from unbottle.recipes.any_lab import same_settings
 from unbottle.recipes.experiment import Column, Experiment, Row
+from unbottle.recipes.variant import Variant
 from unbottle.report import Estimate, Table
-from unbottle.spec import Method
 from unbottle.train.files import put_file, read_json
 
 
@@ -34,6 +35,12 @@ class Record:
 
     def has(self, method: str, seed: int, size: str) -> bool:
         return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
+
+    def read_again(self) -> Record:
+        """With what other processes wrote."""
+        with waiting(self.folder / ".lock"):
+            self._read()
+        return self
 
     def add(self, row: Row) -> None:
         with waiting(self.folder / ".lock"):
@@ -59,7 +66,7 @@ class Record:
             "rows": [asdict(row) for row in self.rows],
             "together": self.together,
         }
-        _write(self.folder / "results.json", json.dumps(data, indent=1) + "\n")
+        _write(self.folder / "results.json", shallow(json.dumps(data, indent=1)) + "\n")
         _write(self.folder / "table.md", self.document() + "\n")
         if self.experiment.plot is not None and importlib.util.find_spec("matplotlib"):
             self.experiment.plot(self.sorted(), self.folder / "plot.png")
@@ -78,9 +85,8 @@ class Record:
         parts += [self.experiment.note] if self.experiment.note else []
         versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
         parts.append(
-            f"`unbottle reproduce {self.experiment.name} --preset {self.settings['preset']['name']}`, "
-            f"text {self.settings['data']}, seeds {', '.join(map(str, seeds))}{error}. "
-            f"{found['processor']}, {found['cores']} cores; {versions}."
+            f"`{self.experiment.command(self.settings)}`, text {self.settings['data']}, "
+            f"seeds {', '.join(map(str, seeds))}{error}. {found['processor']}, {found['cores']} cores; {versions}."
         )
         return "\n\n".join(parts)
 
@@ -104,7 +110,7 @@ class Record:
                 mine = [self._cell(rows, column) for column in columns]
                 numbers = reported.get(method)
                 his = ["" if numbers is None else f"{numbers[place]:g}" for place in chosen]
-                lines.append([Method.parse(method).title, *mine, *his])
+                lines.append([Variant.parse(method).title, *mine, *his])
         return Table(header, lines)
 
     def _cell(self, rows: Sequence[Row], column: Column) -> str:
@@ -132,6 +138,13 @@ class Record:
         rows = [Row(**row) for row in data["rows"]]
         self.rows = [*{(row.method, row.seed, row.size): row for row in rows}.values()]  # none counts twice
         self.together = data["together"]
+
+
+def shallow(text: str) -> str:
+    """JSON whose lists of numbers, and lists of those, take one line each: there is a pair for every window."""
+    for inner in (r"[^\[\]{}\"]", r"(?:[^\[\]{}\"]|\[[^\[\]{}\"]*\])"):
+        text = re.sub(rf"\[\s+({inner}*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    return text
 
 
 def _write(path: Path, text: str) -> None:

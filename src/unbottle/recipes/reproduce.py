@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from unbottle.recipes.any_lab import AnyLab
+from unbottle.disk.lock import free, waiting
+from unbottle.recipes.any_lab import AnyLab, Report
 from unbottle.recipes.experiment import Experiment, Row
 from unbottle.recipes.record import Record
+from unbottle.recipes.variant import Variant
+
+
+class Todo(NamedTuple):
+    """A row that is missing."""
+
+    seed: int
+    size: str
+    method: str
+
+    def lock(self, lab: AnyLab) -> Path:
+        """A file that belongs to who makes this row."""
+        return lab.folder / ".rows" / f"{self.size}-{Variant.parse(self.method).folder}-{self.seed}.lock"
 
 
 def reproduce(
@@ -20,20 +34,29 @@ def reproduce(
     methods: Sequence[str] | None = None,
     sizes: Sequence[str] | None = None,
 ) -> Record:
-    """The record of all rows; `methods` and `sizes`, of the backbone, choose some of them."""
+    """The record of all rows; `methods` and `sizes`, of the backbone, choose some of them.
+
+    Several processes may do this at once: each takes rows that nobody works on.
+    """
     record = Record(output / f"{experiment.name}{lab.suffix(lab.data)}", experiment, lab.settings)
     sizes = experiment.sizes(lab.preset) if sizes is None else sizes
     chosen = [method for method in experiment.methods if methods is None or method in methods]
-    todo = [(seed, size, method) for seed in seeds for size in sizes for method in chosen]
-    todo = [each for each in todo if not record.has(each[2], each[0], each[1])]
-    outer = lab.report
-    for number, (seed, size, method) in enumerate(todo):
-
-        def inner(done: float, total: float, text: str, number: int = number, seed: int = seed) -> None:
-            outer(number + min(0.95, done / max(total, 1)), len(todo), f"{experiment.name}, seed {seed}, {text}")
-
-        lab.report = inner
-        record.add(Row(method, seed, size, experiment.measure(lab, method, seed, size)))
+    todo = [Todo(seed, size, method) for seed in seeds for size in sizes for method in chosen]
+    todo = [each for each in todo if not record.has(each.method, each.seed, each.size)]
+    outer, total = lab.report, len(todo)
+    while todo:
+        for number, each in enumerate(todo):
+            with free(each.lock(lab)) as mine:
+                if mine:
+                    lab.report = _shown(outer, total - len(todo), total, f"{experiment.name}, seed {each.seed}")
+                    if not record.read_again().has(each.method, each.seed, each.size):  # by another process
+                        found = experiment.measure(lab, each.method, each.seed, each.size)
+                        record.add(Row(each.method, each.seed, each.size, found))
+                    del todo[number]
+                    break
+        else:
+            with waiting(todo[0].lock(lab)):  # all that is left is being done by others
+                pass
     lab.report = outer
     together: dict[str, Any] = {}
     if experiment.finish is not None and record.rows and not record.together:
@@ -41,3 +64,12 @@ def reproduce(
         together = experiment.finish(lab, record.sorted())
     record.finish(together)
     return record
+
+
+def _shown(outer: Report, done_before: int, rows: int, title: str) -> Report:
+    """A report on one of several rows."""
+
+    def report(done: float, total: float, text: str) -> None:
+        outer(done_before + min(0.95, done / max(total, 1)), rows, f"{title}, {text}")
+
+    return report

@@ -19,7 +19,7 @@ from unbottle.recipes.medians import cpu_medians
 from unbottle.recipes.paper_summaries import SUMMARIES, SUMMARY_COLUMNS
 from unbottle.recipes.perplexities import curve
 from unbottle.recipes.summary_lab import SummaryLab
-from unbottle.spec import Method
+from unbottle.recipes.variant import Variant
 
 ROWS = tuple(SUMMARIES["samsum"]["T5-Small"])
 CURVE = tuple(SUMMARIES["cnn_dailymail"]["T5-Base"])  # what the paper has for both sizes
@@ -32,7 +32,7 @@ def measure(lab: SummaryLab, method: str, seed: int, size: str) -> dict[str, Any
     model, tokenizer = lab.load(folder), lab.tokenizer_of(size)
     found = loss_of(lab, model, tokenizer, named(lab, method, size, "loss")) | time_of(lab, model, size)
     rows = [*islice(lab.corpus.test, lab.preset.test_pairs)]
-    decoding, path = replace(lab.preset.decoding, seed=seed), folder.parent / "predictions.jsonl"
+    decoding, path = replace(lab.preset.decoding, seed=seed), lab.place(method, seed, size=size)
     report = named(lab, method, size, "writing")
     write_summaries(model, tokenizer, Documents.of_list(rows, "document"), decoding, path, report=report)
     scores = score_examples(
@@ -67,6 +67,7 @@ def loss_of(lab: SummaryLab, model: Any, tokenizer: Any, report: Any) -> dict[st
         "perplexity": found.perplexity,
         "tokens": found.tokens,
         **{name: group.perplexity for name, group in found.groups.items() if group.perplexity is not None},
+        "windows": [list(pair) for pair in found.pairs],
     }
 
 
@@ -90,7 +91,7 @@ def time_of(lab: SummaryLab, model: Any, size: str) -> dict[str, Any]:
 
 
 def named(lab: SummaryLab, method: str, size: str, what: str) -> Any:
-    title = f"{size}, {Method.parse(method).title}"
+    title = f"{size}, {Variant.parse(method).title}"
     return lambda done, total, text: lab.report(done, total, f"{title}: {what}, {text}")
 
 
@@ -100,7 +101,7 @@ def dots(rows: Sequence[Row], path: Path) -> None:
 
     values: dict[str, list[float]] = {}
     for row in rows:
-        values.setdefault(f"{row.size}, {Method.parse(row.method).title}", []).append(row.found["perplexity"])
+        values.setdefault(f"{row.size}, {Variant.parse(row.method).title}", []).append(row.found["perplexity"])
     draw({name: Estimate.of(each) for name, each in values.items()}, path, label="perplexity of the true summaries")
 
 

@@ -45,6 +45,10 @@ class SummaryLab(AnyLab):
         rest = range(self._base_pairs(), len(corpus.train))
         return self.row(lambda: corpus.train.select(rest), settings, method, seed, "rows", size)
 
+    def place(self, method: str, seed: int, *, size: str) -> Path:
+        """The file of the summaries that a model writes."""
+        return self.trained(method, seed, size=size).parent / "predictions.jsonl"
+
     def pairs(self, rows: Any, model: Any, tokenizer: Any) -> Any:
         """Rows as tokens, with what the model wants before a document."""
         lengths = {"source_length": self.preset.rows.source_length, "target_length": self.preset.rows.target_length}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from unbottle.hf.layers import layers_of
 from unbottle.hf.loss import shifted
 from unbottle.hf.text import states
 from unbottle.train.callbacks import Report, silent
@@ -123,11 +124,3 @@ def stored(model: Any, windows: Any, settings: RunSettings, report: Report) -> S
 
     store.fill(windows, layers, settings.batch, report)
     return StoredWindows(windows, store)
-
-
-def layers_of(model: Any, inputs: dict[str, Tensor]) -> Tensor:
-    """The layers that the head reads, B T L D."""
-    wanted = model._wanted_layers(False, model.config.get_text_config().num_hidden_layers)
-    outputs = model._backbone(**inputs, use_cache=False, output_hidden_states=wanted)
-    layers: Tensor = model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
-    return layers

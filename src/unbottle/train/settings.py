@@ -88,17 +88,26 @@ class Settings(RunSettings):
     length: int = 200  # tokens of a window
 
 
+TINY = 1e-12  # as AdamW's eps: projections that start at 1e-10 have gradients far below the paper's 1e-6 (LOG.md)
 PRESETS: dict[str, Settings] = {  # output is for you to say: replace(PRESETS["paper"], output="runs/mine")
     # The paper: GPT-2 small, one pass over the text.
     "paper": Settings(output=""),
     # The paper: GPT-2 medium, 0.4 of a pass.
     "paper-medium": Settings(output="", epochs=0.4),
     # Not the paper's: a new output layer on a model that stays as it is. Nothing else can break, so steps are larger.
-    "head": Settings(output="", train="head", batch=8, lr=1e-3, clip=1.0, warmup_steps=20, epochs=3.0),
+    "head": Settings(output="", train="head", batch=8, lr=1e-3, eps=TINY, clip=1.0, warmup_steps=20, epochs=3.0),
     # Not the paper's: adapters in the model, the head in full.
-    "lora": Settings(output="", train="lora", batch=8, lr=2e-4, clip=1.0, warmup_steps=20),
+    "lora": Settings(output="", train="lora", batch=8, lr=2e-4, eps=TINY, clip=1.0, warmup_steps=20),
     # Not the paper's: a small model from nothing.
     "scratch": Settings(
-        output="", batch=16, lr=1e-3, weight_decay=0.1, clip=1.0, schedule="cosine", warmup_steps=100, epochs=5.0
+        output="",
+        batch=16,
+        lr=1e-3,
+        eps=TINY,
+        weight_decay=0.1,
+        clip=1.0,
+        schedule="cosine",
+        warmup_steps=100,
+        epochs=5.0,
     ),
 }

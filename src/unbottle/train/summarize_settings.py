@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unbottle.train.settings import RunSettings
+from unbottle.train.settings import TINY, RunSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ SUMMARIZE_PRESETS: dict[str, SummarizeSettings] = {
     # The paper: BART large on BookSum, where a larger learning rate was not stable with every method.
     "paper-booksum-bart-large": SummarizeSettings(output="", epochs=5.0, lr=1e-5),
     # Not the paper's: a new output layer on a model that stays as it is. Nothing else can break, so steps are larger.
-    "head": SummarizeSettings(output="", train="head", lr=1e-3, schedule="constant", warmup_steps=20),
+    "head": SummarizeSettings(output="", train="head", lr=1e-3, eps=TINY, schedule="constant", warmup_steps=20),
     # Not the paper's: adapters in the model, the head in full.
-    "lora": SummarizeSettings(output="", train="lora", lr=2e-4, schedule="constant", warmup_steps=20),
+    "lora": SummarizeSettings(output="", train="lora", lr=2e-4, eps=TINY, schedule="constant", warmup_steps=20),
     # Not the paper's: a small model from nothing.
     "scratch": SummarizeSettings(
-        output="", batch=16, lr=1e-3, weight_decay=0.1, schedule="cosine", warmup_steps=100, epochs=10.0
+        output="", batch=16, lr=1e-3, eps=TINY, weight_decay=0.1, schedule="cosine", warmup_steps=100, epochs=10.0
     ),
 }

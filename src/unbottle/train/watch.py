@@ -16,6 +16,10 @@ EXPLODED = 10.0  # times the loss of guessing among all words, or times the firs
 SHOWN = 8  # rows that a sentence names; all are in the file
 
 
+class BrokenTrainingError(ValueError):
+    """The loss, the gradient or the weights are no use any more."""
+
+
 class Watch:
     """Looks at every loss and every gradient. What led to a bad one is written to FILE in the folder of the run."""
 
@@ -67,7 +71,7 @@ class Watch:
         named = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
         kept = newest(self.folder / "checkpoints")
         before = "there is no checkpoint yet" if kept is None else f"{kept.name} from before is kept"
-        raise ValueError(
+        raise BrokenTrainingError(
             f"{problem} at step {self.step}, on rows {named} of the data ({file} holds them). Look at these rows; or "
             f"lower lr ({self.lr:g}), or set clip and warmup_steps, in another output folder; {before}."
         )

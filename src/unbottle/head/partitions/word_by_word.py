@@ -47,4 +47,4 @@ class WordByWord(Partition):
         h = layers[..., 0, :]
         if x.L_h is None or x.before is None:
             return h
-        return x.L_h.q(h, products(layers, x.L_h.blocks()[0]) + x.before[:, :, None])
+        return x.L_h.q(h, products(x.L_h.read(layers), x.L_h.blocks()[0]) + x.before[:, :, None])

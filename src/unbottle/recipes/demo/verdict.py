@@ -8,10 +8,7 @@ from math import exp
 from statistics import fmean
 from typing import Any
 
-from unbottle.eval.measured import Ratio
-from unbottle.eval.resampling import Drawing, difference_interval
-
-Windows = Sequence[Sequence[float]]  # [sum of losses, tokens] of each window
+from unbottle.recipes.paired import Windows, paired, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,24 +52,12 @@ class Verdict:
     def _interval(self) -> str:
         if self.low is None or self.high is None:
             return ""
-        ends = f"{exp(self.low) - 1:+.1%} to {exp(self.high) - 1:+.1%}"
+        ends = f"{percent(self.low)} to {percent(self.high)}"
         sure = "" if self.high < 0 or self.low > 0 else ", which includes no difference at all"
         return f" Drawing the held-out windows again, 95 % of the differences are {ends}{sure}."
 
 
 def verdict(softmax: Sequence[Windows], cpr: Sequence[Windows]) -> Verdict:
     """From the losses of each held-out window, for each seed; the same windows and seeds for both."""
-    found = [[_ratio(each) for each in windows] for windows in (softmax, cpr)]
-    losses = [tuple(ratio.value or 0.0 for ratio in ratios) for ratios in found]
-    interval = difference_interval(_ratio(_mean(cpr)), _ratio(_mean(softmax)), Drawing())
-    low, high = (None, None) if interval is None else interval
-    return Verdict(softmax=losses[0], cpr=losses[1], low=low, high=high)
-
-
-def _ratio(windows: Windows) -> Ratio:
-    return Ratio(parts=tuple(loss for loss, _ in windows), wholes=tuple(float(count) for _, count in windows))
-
-
-def _mean(seeds: Sequence[Windows]) -> Windows:
-    """Each window's loss, averaged over seeds."""
-    return [(fmean(loss for loss, _ in window), window[0][1]) for window in zip(*seeds, strict=True)]
+    found = paired(cpr, softmax)
+    return Verdict(softmax=found.second, cpr=found.first, low=found.low, high=found.high)

@@ -18,9 +18,9 @@ from unbottle.recipes.demo.marked_text import marked_text
 from unbottle.recipes.demo.plan import BEFORE, CPR, METHODS, SOFTMAX, FromNothing, K
 from unbottle.recipes.demo.pretrained import pretrained
 from unbottle.recipes.demo.prompts import DEMO_PROMPTS
-from unbottle.recipes.demo.read_already import ReadAlready
 from unbottle.recipes.demo.steps import Report, part_of
 from unbottle.recipes.demo.workshop import Workshop
+from unbottle.recipes.read_already import ReadAlready
 from unbottle.train import train_lm
 
 BATCH = 2  # windows that are evaluated at once: their logits fill 100 MB if there are 49,152 words

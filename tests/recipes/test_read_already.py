@@ -9,7 +9,7 @@ import torch
 from tiny_training import model, settings, windows
 
 from unbottle.eval import perplexity
-from unbottle.recipes.demo.read_already import ReadAlready
+from unbottle.recipes.read_already import ReadAlready
 from unbottle.train.callbacks import silent
 from unbottle.train.head_alone import stored
 

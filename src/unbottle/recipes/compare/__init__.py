@@ -1,0 +1,1 @@
+"""Output layers on a model and a text of one's own."""

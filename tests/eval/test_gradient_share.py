@@ -1,0 +1,58 @@
+"""How much of the gradient of logits a hidden state can follow."""
+
+from __future__ import annotations
+
+import pytest
+import tiny_causal
+import torch
+
+from unbottle.data import Windows
+from unbottle.eval.gradient_share import gradient_share, share_of
+
+WINDOWS = Windows(torch.randint(0, 290, (120,), generator=torch.Generator().manual_seed(0)), 30)
+
+
+def test_a_linear_layer() -> None:
+    """J is W: the norm of the projection to its columns, by least squares."""
+    torch.manual_seed(0)
+    weight, state = torch.randn(50, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    found = share_of(lambda changes: (state + changes) @ weight.T, 7, 4)
+    gradient = (weight @ state).softmax(-1) - torch.nn.functional.one_hot(torch.tensor(7), 50)
+    there = weight @ torch.linalg.lstsq(weight, gradient[:, None]).solution[:, 0]
+    assert found == pytest.approx(float(there.norm() / gradient.norm()), rel=1e-6)
+    assert 0 < found < 1
+
+
+def test_all_of_it_where_nothing_is_lost() -> None:
+    """As many dimensions as words; that all logits rise together is no part of a gradient."""
+    torch.manual_seed(0)
+    weight = torch.randn(5, 5, dtype=torch.float64)
+    assert share_of(lambda changes: changes @ weight.T, 2, 5) == pytest.approx(1, rel=1e-6)
+
+
+def test_a_fresh_head_is_the_plain_model() -> None:
+    """J = W by hand, at the last of the tokens that are read."""
+    import unbottle
+
+    plain = tiny_causal.model("plain")
+    ids = WINDOWS[0]["input_ids"][:9]
+    with torch.no_grad():
+        state = plain.transformer(ids[None, :-1]).last_hidden_state[0, -1].double()
+    weight = plain.lm_head.weight.detach().double()
+    wanted = share_of(lambda changes: (state + changes) @ weight.T, int(ids[-1]), 16)
+    made = unbottle.attach(plain, "softmax+cpr:3,9+mi")
+    found = gradient_share(made, [WINDOWS[0]], positions=1, context=8)
+    assert found.share == pytest.approx(wanted, rel=1e-4)
+    assert found.positions == 1
+
+
+@pytest.mark.parametrize("method", ["softmax+mi", "mos+mi", "pg", "ps+mi", "softmax+cpr:3,9+mi"])
+def test_every_method_has_one(method: str) -> None:
+    found = gradient_share(tiny_causal.model(method), WINDOWS, positions=3, context=6)
+    assert 0 < found.share < 1
+    assert found.positions == 3
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="positions 0, context 32"):
+        gradient_share(tiny_causal.model("ps"), WINDOWS, positions=0)

@@ -1,0 +1,54 @@
+"""A row of a table: a method and what is done otherwise with it."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_causal import model
+from tiny_training import settings
+
+from unbottle.recipes.variant import Variant
+from unbottle.spec import Method
+
+
+def test_a_method_alone_is_what_it_was() -> None:
+    found = Variant.parse("softmax+cpr:20,100+mi")
+    assert found.method == Method.parse("softmax+cpr:20,100+mi")
+    assert str(found) == "softmax+cpr:20,100+mi"
+    assert found.title == "Softmax + CPR:20,100 + Mi"
+    assert found.folder == "softmax+cpr20-100+mi", "folders of earlier runs are found again"
+
+
+def test_options(tmp_path) -> None:
+    found = Variant.parse("softmax+c lr=0.5 form=difference")
+    assert str(found) == "softmax+c form=difference lr=0.5", "in one order, however they are given"
+    assert found.title == "S + C (form difference, lr 0.5)"
+    assert Variant.parse(str(found)) == found
+    assert found.settings(settings(tmp_path, lr=1e-3, eps=1e-4)) == settings(tmp_path, lr=0.5, eps=1e-4)
+
+
+def test_the_head_gets_its_options() -> None:
+    made = Variant.parse("softmax+cr:3 form=difference convention=release lr=0.5").attached(model("plain"))
+    assert (made.head.config.form, made.head.config.convention) == ("difference", "release")
+    assert Variant.parse("softmax+cr:3").attached(model("plain")).head.config.form == "separate"
+
+
+def test_plain() -> None:
+    assert Variant.parse("plain").method is None
+    assert Variant.parse("plain").title == "before training"
+    assert str(Variant.parse("plain")) == "plain"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("softmax+c form", "'form' is no option of a method. Write NAME=VALUE, names: form, convention, lr"),
+        ("softmax+c form=", "'form=' is no option"),
+        ("softmax+c lr=fast", "'lr=fast' is no option"),
+        ("softmax+c size=3", "'size=3' is no option"),
+        ("plain lr=1", "the plain model has no options"),
+        ("", "method ''"),
+    ],
+)
+def test_refusals(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said.replace("+", r"\+")):
+        Variant.parse(text)
