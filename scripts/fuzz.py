@@ -10,6 +10,7 @@ In turns, with new draws each time. What breaks is printed, made as small as hyp
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 import traceback
@@ -51,17 +52,16 @@ def main() -> int:
     names = [options.only] if options.only else [*TARGETS]
     tried, broken = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
     until = time.monotonic() + 60 * options.minutes
-    while time.monotonic() < until:
-        for name in names:
-            examples = ROUND if name not in ("data", "model config") else ROUND // 10
-            try:
-                tried[name] += fuzz(TARGETS[name], examples)
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                broken[name] += 1
-                print(f"\n== {name}\n", file=sys.stderr)
-                traceback.print_exc()
+    for name in itertools.takewhile(lambda _: time.monotonic() < until, itertools.cycle(names)):
+        examples = ROUND if name not in ("data", "model config") else ROUND // 10
+        try:
+            tried[name] += fuzz(TARGETS[name], examples)
+        except KeyboardInterrupt:
+            break  # what was tried counts
+        except BaseException:
+            broken[name] += 1
+            print(f"\n== {name}\n", file=sys.stderr)
+            traceback.print_exc()
     for name in names:
         print(f"{name:13} {tried[name]:9,} tried, {broken[name]} rounds found something")
     return 1 if any(broken.values()) else 0

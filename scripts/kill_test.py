@@ -225,13 +225,11 @@ def rounds(experiment: Experiment, folder: Path, kills: int, draw: random.Random
         here, kept, ended = folder / f"run-{run}", 0, False
         while not ended:
             enough = len(experiment.kills) >= kills
-            moment = Moment(
-                reached=experiment.total + 1
-                if enough
-                else draw.randrange(min(kept, experiment.total - 1), experiment.total),
-                seconds=draw.uniform(0, max(began, (whole - began) / 5)),
-                writing=draw.random() < 0.5,
-            )
+            total = experiment.total
+            goal = total + 1 if enough else draw.randrange(min(kept, total - 1), total)
+            # What is kept is there while it still starts; what is not, when it works, and that takes less time.
+            patience = max(began, (whole - began) / 5) if goal <= kept else (whole - began) / 5
+            moment = Moment(reached=goal, seconds=draw.uniform(0, patience), writing=draw.random() < 0.5)
             kill = killed(experiment, here, run, moment)
             ended = kill is None
             if kill is not None:

@@ -37,7 +37,8 @@ from unbottle.hf.stored_head import stored_head
 from unbottle.spec import Method
 from unbottle.train.plain_state import read_state, write_state
 
-SECONDS = 60  # of one example; more is a hang
+SECONDS = 60  # of work for one example; more is a hang
+WAITING = 30  # times as long it may take by the clock: other processes want to work, too
 LONGEST = 3000  # characters of a refusal
 
 
@@ -52,17 +53,22 @@ class HangError(AssertionError):
 
 
 @contextlib.contextmanager
-def in_time(seconds: int = SECONDS) -> Iterator[None]:
-    def ring(*args: Any) -> None:
-        raise HangError(f"no answer in {seconds} seconds")
+def in_time(seconds: float = SECONDS, waiting: float = WAITING) -> Iterator[None]:
+    """Ends what works for too long, or waits for something that never comes."""
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    def ring(*args: Any) -> None:
+        raise HangError(f"no answer in {seconds:g} seconds of work, or {seconds * waiting:g} by the clock")
+
+    rings = {signal.SIGPROF: signal.ITIMER_PROF, signal.SIGALRM: signal.ITIMER_REAL}
+    before = {name: signal.signal(name, ring) for name in rings}
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * waiting)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for name, timer in rings.items():
+            signal.setitimer(timer, 0)
+            signal.signal(name, before[name])
 
 
 @contextlib.contextmanager

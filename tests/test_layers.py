@@ -30,7 +30,7 @@ THIRD_PARTY = {
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
     "data": {"torch", "transformers", "datasets", "numpy", "pyarrow"},
-    "train": {"torch", "transformers", "accelerate", "peft", "datasets", "numpy", "safetensors"},
+    "train": {"torch", "transformers", "accelerate", "deepspeed", "peft", "datasets", "numpy", "safetensors"},
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},

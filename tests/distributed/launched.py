@@ -5,12 +5,15 @@ Everything is imported once; each process is a fork with the environment that a 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
 import sys
+import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -20,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tiny_summaries
 import tiny_training
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils.launch import prepare_multi_gpu_env
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 from killing import kill_at
 
 import unbottle.train.checkpoints
@@ -29,6 +32,11 @@ from unbottle.data import StreamedWindows
 from unbottle.train import states, train_lm, train_summarize
 from unbottle.train.processes import leave
 from unbottle.train.trainer import ExactTrainer
+
+if importlib.util.find_spec("deepspeed"):
+    import deepspeed.ops
+
+    deepspeed.ops.__compatible_ops__ = {}  # it would compile something first, which only inference needs
 
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
@@ -44,10 +52,28 @@ def environment(engine: str, processes: int, rank: int, port: int) -> dict[str, 
         return {}
     line = ["--config_file", str(LAUNCH / f"{engine}.yaml"), "-m", "unbottle"]
     given, *_ = _validate_launch_command(launch_command_parser().parse_args(line))
-    told = {name: value for name, value in prepare_multi_gpu_env(given).items() if name not in os.environ}
+    given.deepspeed_fields_from_accelerate_config = ""
+    made = prepare_deepspeed_cmd_env(given)[1] if engine == "zero2" else prepare_multi_gpu_env(given)
+    told = {name: value for name, value in made.items() if name not in os.environ}
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
     told |= {name: str(value) for name, value in places.items()}
     return told | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+
+
+def stand_at(step: int, folder: Path) -> None:
+    """Says who stands there, and goes on when it is told to."""
+    original, left = ExactTrainer.training_step, [step]
+
+    def standing(*args, **kwargs):
+        left[0] -= 1
+        if not left[0]:
+            (folder / ".standing").write_text(str(os.getpid()))
+            os.replace(folder / ".standing", folder / "standing")
+            while not (folder / "go").exists():
+                time.sleep(0.01)
+        return original(*args, **kwargs)
+
+    ExactTrainer.training_step = standing
 
 
 def texts():
@@ -67,11 +93,13 @@ def work(job: dict):
         data = tiny_summaries.pairs(41), tiny_summaries.pairs(7, 1)
         settings, train = tiny_summaries.settings(job["folder"], **options), train_summarize
     else:
-        model = tiny_training.model(job["method"], dropout=job.get("dropout", 0.0))
-        data = tiny_training.windows(490), tiny_training.windows(101, 1)  # 41 windows: the last batch has one row
+        model = tiny_training.model(job["method"], dropout=job.get("dropout", 0.0), seed=job.get("seed", 0))
+        text = tiny_training.windows(490, job.get("text", 0))  # 41 windows: the last batch has one row
+        data = text, tiny_training.windows(101, 1)
         settings, train = tiny_training.settings(job["folder"], **options), train_lm
         if job.get("stream"):
             data = StreamedWindows(texts, spell, tiny_training.LENGTH), data[1]
+    model.to(getattr(torch, job.get("dtype", "float32")))
     if job["method"] is not None:
         model.head.path = job.get("path", "auto")
     states.SHARD = job.get("shard", states.SHARD)
@@ -79,18 +107,20 @@ def work(job: dict):
 
 
 def run(job: dict, rank: int) -> None:
-    warnings.simplefilter("error")
+    warnings.simplefilter("ignore" if job.get("engine") == "zero2" else "error")  # DeepSpeed's own are not ours
     warnings.filterwarnings("ignore", message=".*written by another number of processes.*")
     if (kill := job.get("kill")) and kill["rank"] == rank:
         kill_at(*PLACES[kill["where"]], kill["count"])
-    result = work(job)
+    if rank == 0 and "stand" in job:
+        stand_at(job["stand"], Path(job["folder"]))
+    result = work(job if rank == 0 else job | job.get("second", {}))
     leave()
     if rank == 0:
         (Path(job["folder"]) / "answer.json").write_text(json.dumps(result.to_dict()))
 
 
-def together(job: dict) -> list[int]:
-    """Exit codes of the processes of a job."""
+def start(job: dict) -> list[int]:
+    """The processes of a job, by their numbers."""
     processes = job.get("processes", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -106,14 +136,37 @@ def together(job: dict) -> list[int]:
                 said = Path(job["folder"]) / f"said-{rank}.txt"
                 said.parent.mkdir(parents=True, exist_ok=True)
                 said.write_text(f"{type(error).__name__}: {error}")
-                if not job.get("kill"):
+                if not job.get("kill") and not job.get("refused"):
                     traceback.print_exc()
                 os._exit(1)
             os._exit(0)
         children.append(child)
+    return children
+
+
+def codes_of(children: list[int]) -> list[int]:
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def all_codes(jobs: list[dict]) -> Iterator[list[int]]:
+    """One job after the other; while one that stands does so, the next."""
+    standing: tuple[dict, list[int]] | None = None
+    for job in jobs:
+        children = start(job)
+        if "stand" in job:
+            while not any((Path(job["folder"]) / name).exists() for name in ("standing", "said-0.txt")):
+                time.sleep(0.01)
+            standing = job, children
+            continue
+        codes = codes_of(children)
+        if standing is not None:
+            first, children = standing
+            (Path(first["folder"]) / "go").touch()
+            standing = None
+            yield codes_of(children)
+        yield codes
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps([together(job) for job in json.load(sys.stdin)]))
+    print(json.dumps([*all_codes(json.load(sys.stdin))]))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_summaries
+from launching import PATIENCE
 from tiny_causal import saved, tokenizer
 
 from unbottle.cli.program import main
@@ -30,7 +31,7 @@ def accelerate(engine: str) -> tuple[str, ...]:
 def launched(launcher: tuple[str, ...], *line: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", *launcher, "-m", "unbottle", *line],
-        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 

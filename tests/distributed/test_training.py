@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
-
-import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from launching import CEPR, CPR, DDP, FSDP2, TEN, Runs, assert_learnt, assert_same, folder_of, killed
 
-Runs = Callable[[str], Path]
-
-CPR, CEPR = {"kind": "lm", "method": "softmax+cpr:5,20+mi"}, {"kind": "summaries", "method": "s+cepr:20+mi"}
-DDP, FSDP2 = {"processes": 2, "engine": "ddp"}, {"processes": 2, "engine": "fsdp2"}
-FIFTY = {"options": {"max_steps": 50, "save_every": None, "eval_every": 25}}
-TEN = {"options": {"max_steps": 10, "save_every": 3, "accumulate": 2, "eval_every": 4, "head_lr": 2.0}}
 HEAD = {"options": {"max_steps": 10, "save_every": 3, "train": "head"}, "shard": 10_000}
 # No reranker: where two words are close to being the k-th, rounding decides which one it is, and LoRA's small steps
 # leave them there.
 LORA = {"options": {"max_steps": 10, "save_every": 3, "train": "lora"}, "method": "softmax+cp+mi"}
-DENSE = {"path": "dense"}
 STREAM = {"stream": True, "options": {"max_steps": 10, "save_every": 3}}
 DROPOUT = {"dropout": 0.2}
 
 
-def killed(rank: int, where: str, count: int) -> dict:
-    return {"kill": {"rank": rank, "where": where, "count": count}}
-
-
 RUNS = {  # what is done in one folder, one after the other
-    "cpr alone": [CPR | FIFTY],
-    "cpr ddp": [CPR | FIFTY | DDP],
-    "cepr alone": [CEPR | FIFTY],
-    "cepr fsdp2": [CEPR | FIFTY | FSDP2],
     "ten alone": [CPR | TEN],
+    "ten ddp": [CPR | TEN | DDP],
     "ten ddp, then alone": [CPR | TEN | DDP | killed(1, "step", 15), CPR | TEN],
     "ten alone, then fsdp2": [CPR | TEN | killed(0, "write", 5), CPR | TEN | FSDP2],
     "head alone": [CPR | HEAD],
@@ -47,14 +24,6 @@ RUNS = {  # what is done in one folder, one after the other
     "stream ddp": [CPR | STREAM | DDP | killed(0, "step", 6), CPR | STREAM | DDP],
 }
 LONG = {
-    "cpr fsdp2": [CPR | FIFTY | FSDP2],
-    "cepr ddp": [CEPR | FIFTY | DDP],
-    "cpr dense alone": [CPR | FIFTY | DENSE],
-    "cpr dense ddp": [CPR | FIFTY | DENSE | DDP],
-    "cpr dense fsdp2": [CPR | FIFTY | DENSE | FSDP2],
-    "cepr dense alone": [CEPR | FIFTY | DENSE],
-    "cepr dense ddp": [CEPR | FIFTY | DENSE | DDP],
-    "cepr dense fsdp2": [CEPR | FIFTY | DENSE | FSDP2],
     "plain alone": [CEPR | TEN | {"method": None}],
     "plain ddp": [CEPR | TEN | {"method": None} | DDP],
     "plain fsdp2": [CEPR | TEN | {"method": None} | FSDP2],
@@ -69,24 +38,6 @@ LONG = {
 }
 
 
-def folder_of(runs: dict[str, list[dict]], tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """All runs, by one process that forks: imports take longer than tiny trainings. Finds the folder of each."""
-    folders = {name: tmp_path_factory.mktemp("run") for name in runs}
-    jobs = [job | {"folder": str(folders[name])} for name, each in runs.items() for job in each]
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("launched.py"))],
-        input=json.dumps(jobs), capture_output=True, text=True, timeout=900, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-5000:]
-    for job, codes in zip(jobs, json.loads(done.stdout.splitlines()[-1]), strict=True):
-        if kill := job.get("kill"):
-            assert codes[kill["rank"]] == -signal.SIGKILL, (job, codes)
-            assert all(codes), "whoever is left alone must not end as if all was well"
-        else:
-            assert not any(codes), (job, codes, done.stderr[-5000:])
-    return folders.__getitem__
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return folder_of(RUNS, tmp_path_factory)
@@ -96,34 +47,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def long_runs(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     found = folder_of(LONG, tmp_path_factory)
     return lambda name: runs(name) if name in RUNS else found(name)
-
-
-def answer(folder: Path) -> dict:
-    return json.loads((folder / "answer.json").read_text())
-
-
-def assert_same(folder: Path, other: Path, tolerance: float = 1e-5) -> None:
-    """Losses, validation losses and final weights."""
-    here, there = answer(folder), answer(other)
-    for name in ("losses", "valid_losses"):
-        np.testing.assert_allclose(here[name], there[name], atol=tolerance, rtol=tolerance, err_msg=name)
-    weights, others = (load_file(path / "model" / "model.safetensors") for path in (folder, other))
-    assert weights.keys() == others.keys()
-    for name, value in weights.items():
-        np.testing.assert_allclose(value, others[name], atol=tolerance, rtol=tolerance, err_msg=name)
-
-
-def assert_learnt(folder: Path, steps: int) -> None:
-    losses = [loss for _, loss in answer(folder)["losses"]]
-    assert len(losses) == steps
-    assert losses[-1] < losses[0] - 0.01
-
-
-@pytest.mark.parametrize(("both", "alone"), [("cpr ddp", "cpr alone"), ("cepr fsdp2", "cepr alone")])
-def test_fifty_steps_are_those_of_one_process(both: str, alone: str, runs: Runs) -> None:
-    assert len(answer(runs(both))["valid_losses"]) == 3
-    assert_learnt(runs(both), 50)
-    assert_same(runs(both), runs(alone))
 
 
 @pytest.mark.full
@@ -153,6 +76,10 @@ def test_killed_and_resumed_as_two(name: str, other: str, long_runs: Runs) -> No
     assert_same(long_runs(name), long_runs(other))
 
 
+def test_steps_of_several_batches(runs: Runs) -> None:
+    assert_same(runs("ten ddp"), runs("ten alone"))
+
+
 def test_hidden_states_are_written_once_and_read_by_all(runs: Runs) -> None:
     """41 windows and 9 to validate with, a few in each file."""
     assert_same(runs("head ddp"), runs("head alone"))
@@ -166,9 +93,9 @@ def test_a_stream_is_dealt_out(runs: Runs) -> None:
 
 
 def test_only_the_first_process_leaves_files(runs: Runs) -> None:
-    found = {path.name for path in (runs("cpr ddp") / "checkpoints" / "checkpoint-50").iterdir()}
-    wanted = {path.name for path in (runs("cpr alone") / "checkpoints" / "checkpoint-50").iterdir()}
+    found = {path.name for path in (runs("ten ddp") / "checkpoints" / "checkpoint-10").iterdir()}
+    wanted = {path.name for path in (runs("ten alone") / "checkpoints" / "checkpoint-10").iterdir()}
     endings = (".json", ".safetensors")
     assert found - wanted == {f"random-{rank}{ending}" for rank in (0, 1) for ending in endings}
     assert wanted - found == {f"random{ending}" for ending in endings}
-    assert {path.name for path in runs("cpr ddp").iterdir()} == {path.name for path in runs("cpr alone").iterdir()}
+    assert {path.name for path in runs("ten ddp").iterdir()} == {path.name for path in runs("ten alone").iterdir()}

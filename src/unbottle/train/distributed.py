@@ -18,6 +18,7 @@ from unbottle.train.processes import processes, rank
 from unbottle.train.settings import RunSettings
 from unbottle.train.shared_batches import SharedBatches, SharedRows
 from unbottle.train.whole import split_state, whole_state
+from unbottle.train.zero import set_zero_state, zero_state
 
 
 def refuse_engine(fsdp_version: int | None, zero_stage: int | None) -> None:
@@ -50,7 +51,7 @@ def embeddings_in_root(model: Any) -> Iterator[None]:
 class DistributedTrainer(PlainCheckpoints):
     """Processes share each batch, and write the same files as one: weights and AdamW's state by name, in whole.
 
-    So a run can go on with another number of processes, or with another engine: DDP, FSDP2, or none.
+    So a run can go on with another number of processes, or with another engine: DDP, FSDP2, ZeRO 2, or none.
     """
 
     settings: RunSettings
@@ -72,9 +73,16 @@ class DistributedTrainer(PlainCheckpoints):
             self.accelerator.state.deepspeed_plugin.zero_stage if self.is_deepspeed_enabled else None,
         )
 
-    def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
+    def _prepare_for_training(self, max_steps: int, train_dataloader: Any, resume_from_checkpoint: str | None) -> Any:
+        """As always, but DeepSpeed would look for a checkpoint of its own kind, which runs code when it is read."""
+        ours = resume_from_checkpoint if self.is_deepspeed_enabled else None
+        theirs = None if self.is_deepspeed_enabled else resume_from_checkpoint
         with embeddings_in_root(self.model) if self.is_fsdp_enabled else nullcontext():
-            return super()._prepare_for_training(*args, **kwargs)
+            prepared = super()._prepare_for_training(max_steps, train_dataloader, theirs)
+        if ours is not None:
+            self._load_from_checkpoint(ours)
+            self._load_optimizer_and_scheduler(ours)
+        return prepared
 
     @property
     def wraps_the_model(self) -> bool:
@@ -122,21 +130,24 @@ class DistributedTrainer(PlainCheckpoints):
     # -- checkpoints
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        if not self.is_fsdp_enabled:
+        if not self.wraps_the_model:
             super()._save_optimizer_and_scheduler(output_dir)
             return
-        state = whole_state(self.optimizer)
+        state = zero_state(self.optimizer) if self.is_deepspeed_enabled else whole_state(self.optimizer)
         if self.args.should_save:
             write_state(Path(output_dir), OPTIMIZER, state)
             write_state(Path(output_dir), SCHEDULE, self.lr_scheduler.state_dict())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if not self.is_fsdp_enabled or checkpoint is None:
+        if not self.wraps_the_model or checkpoint is None:
             super()._load_optimizer_and_scheduler(checkpoint)
             return
         state = read_state(Path(checkpoint), OPTIMIZER)
         optimizer: Any = self.optimizer
-        optimizer.load_state_dict(split_state(optimizer, state))
+        if self.is_deepspeed_enabled:
+            set_zero_state(optimizer, state)
+        else:
+            optimizer.load_state_dict(split_state(optimizer, state))
         self.lr_scheduler.load_state_dict(read_state(Path(checkpoint), SCHEDULE))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:

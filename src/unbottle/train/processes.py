@@ -21,10 +21,20 @@ def launched() -> int:
     return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
 
 
+def deepspeed() -> bool:
+    """Whether the launcher was told to use it."""
+    return launched() > 1 and os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true"
+
+
 def on_cpu(device: str) -> bool:
-    """Whether to train on the CPU. Several processes must be told so where there is nothing else: accelerate would
-    take each of them for a training of its own."""
-    return device == "cpu" or (launched() > 1 and not torch.accelerator.is_available())
+    """Whether to tell accelerate to train on the CPU. Several processes must be told so where there is nothing else: it
+    would take each of them for a training of its own. DeepSpeed must not: it would take DDP, and say nothing."""
+    return not deepspeed() and (device == "cpu" or (launched() > 1 and not torch.accelerator.is_available()))
+
+
+def backend() -> str | None:
+    """How processes talk; None: as accelerate thinks best, which knows nothing for DeepSpeed on CPUs."""
+    return "gloo" if deepspeed() and not torch.accelerator.is_available() else None
 
 
 def join(device: str) -> None:
@@ -32,7 +42,9 @@ def join(device: str) -> None:
     if launched() > 1 and not dist.is_initialized():
         from accelerate import PartialState
 
-        PartialState(cpu=on_cpu(device), timeout=PATIENCE)
+        if deepspeed() and device == "cpu" and torch.accelerator.is_available():
+            raise ValueError("device cpu: DeepSpeed takes the GPUs. Leave device out, or use examples/launch/ddp.yaml.")
+        PartialState(cpu=on_cpu(device), backend=backend(), timeout=PATIENCE)
 
 
 def leave() -> None:

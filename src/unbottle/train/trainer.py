@@ -17,7 +17,7 @@ from transformers.trainer_utils import EvalLoopOutput
 from unbottle.train.checkpoints import PREFIX, rotate, seal
 from unbottle.train.distributed import DistributedTrainer
 from unbottle.train.files import read_json, whole_disk, write_json
-from unbottle.train.processes import first_does, is_first, on_cpu, processes, total, wait
+from unbottle.train.processes import backend, first_does, is_first, on_cpu, processes, total, wait
 from unbottle.train.settings import RunSettings
 from unbottle.train.watch import Watch
 from unbottle.train.whole import put, whole_tensors
@@ -142,10 +142,8 @@ class ExactTrainer(DistributedTrainer):
         rotate(self.checkpoints, self.settings.keep)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """The weights of a checkpoint. DeepSpeed writes them itself, beside the state of its optimizer."""
+        """The weights of a checkpoint."""
         assert output_dir is not None
-        if self.is_deepspeed_enabled:
-            return
         tensors = whole_tensors(self.changing())
         if is_first():
             trained = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
@@ -220,6 +218,7 @@ def arguments(settings: RunSettings, kind: type[TrainingArguments], *, evaluates
         bf16=settings.precision == "bfloat16",
         fp16=settings.precision == "float16",
         use_cpu=on_cpu(settings.device),
+        ddp_backend=backend(),
         logging_strategy="steps",
         logging_steps=settings.log_every,
         logging_nan_inf_filter=False,
