@@ -8,6 +8,8 @@ import torch
 
 from unbottle.data import Windows
 from unbottle.eval.gradient_share import gradient_share, share_of
+from unbottle.hf.layers import layers_of
+from unbottle.hf.text import states
 
 WINDOWS = Windows(torch.randint(0, 290, (120,), generator=torch.Generator().manual_seed(0)), 30)
 
@@ -51,6 +53,27 @@ def test_every_method_has_one(method: str) -> None:
     found = gradient_share(tiny_causal.model(method), WINDOWS, positions=3, context=6)
     assert 0 < found.share < 1
     assert found.positions == 3
+
+
+@pytest.mark.parametrize("method", ["softmax+mi", "softmax+cpr:3,9+mi"])
+def test_a_head_that_learnt_and_reads_what_was_before(method: str) -> None:
+    """J by automatic differentiation, of a head that is given all tokens at once."""
+    made, ids = tiny_causal.model(method).double(), WINDOWS[0]["input_ids"][:9]
+    with torch.no_grad():
+        layers = layers_of(made, {"input_ids": ids[None, :-1]})
+
+    def logits(change: torch.Tensor) -> torch.Tensor:
+        last = torch.cat([layers[:, -1:, :1] + change, layers[:, -1:, 1:]], dim=2)
+        here = states(torch.cat([layers[:, :-1], last], dim=1), ids[None, :-1], None, None, past=None)
+        return made.head(here, made._embedding()).logits[0].values[0, -1]
+
+    jacobian = torch.autograd.functional.jacobian(logits, torch.zeros(16, dtype=torch.float64))
+    with torch.no_grad():
+        gradient = logits(torch.zeros(16)).softmax(-1)
+    gradient[ids[-1]] -= 1
+    there = jacobian @ torch.linalg.lstsq(jacobian, gradient[:, None]).solution[:, 0]
+    found = gradient_share(made, [WINDOWS[0]], positions=1, context=8)
+    assert found.share == pytest.approx(float(there.norm() / gradient.norm()), rel=1e-5)
 
 
 def test_refusals() -> None:

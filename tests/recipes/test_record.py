@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from unbottle.recipes.experiment import Column, Experiment, Row
-from unbottle.recipes.record import Record
+from unbottle.recipes.record import Record, shallow
 from unbottle.spec import Method
 
 SETTINGS = {"preset": {"name": "cpu"}, "data": "text"}
@@ -126,3 +126,10 @@ def test_columns_in_parts_stand_in_tables_of_their_own(tmp_path) -> None:
     other = Record(tmp_path / "other", experiment, beside | {"data": "other"})
     other.add(Row("softmax", 0, "wide", {"loss": 2.0, "r1": 20.0}))
     assert "paper:" not in other.document()
+
+
+def test_a_line_for_all_windows_of_a_row() -> None:
+    data = {"windows": [[1.5, 2], [3.0, 4]], "names": ["a [b]", "c"], "none": [], "deep": {"one": [1, 2]}}
+    text = shallow(json.dumps(data, indent=1))
+    assert json.loads(text) == data
+    assert '"windows": [[1.5, 2], [3.0, 4]],' in text.replace("[ ", "[").replace(" ]", "]")

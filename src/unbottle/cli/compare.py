@@ -88,11 +88,11 @@ def compare(
         parts = (tokens, valid_tokens, test_tokens)
         how = comparison_from(model, data, train, tokens=parts, length=length, batch=batch, lrs=lr, tagger=tagger)
         how = replace(how, gradients=gradients)
-        amount = f"--tokens {tokens}"
+        amount = f"--tokens {tokens} --valid-tokens {valid_tokens} --test-tokens {test_tokens} --length {length}"
     else:
         held = {"test_pairs": test_pairs, "length": length}
         how = summary_comparison_from(model, data, train, pairs=pairs, batch=batch, lrs=lr, **held)
-        amount = f"--pairs {pairs}"
+        amount = f"--pairs {pairs} --test-pairs {test_pairs} --length {length}"
     rows, size = rows_from(method or (), pairs is not None), next(iter(how.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")
     output = output or Path(f"results/{size}")
@@ -108,7 +108,8 @@ def compare(
     from unbottle.recipes.compare.summary_rows import SummaryCompareLab, compare_summaries
 
     rates = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
-    told = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{rates}"
+    more = (f" --batch {batch}" if batch else "") + (f" --gradients {gradients}" if gradients else "")
+    told = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{rates}{more}"
     with one_line_warnings(), progress() as report:
         how = with_model(how, report)
         path = str(how.backbones[size].pretrained)

@@ -30,7 +30,8 @@ def demo(
         Path | None, typer.Option(metavar="DIR", help="Where the fetched model is kept. [your cache folder]")
     ] = None,
     form: Annotated[
-        str | None, typer.Option(metavar="FORM", help="How CPR learns: separate, difference or steady. [difference]")
+        str | None,
+        typer.Option(metavar="FORM", help="How heads learn: separate, difference or steady. [the best here]"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,

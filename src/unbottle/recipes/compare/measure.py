@@ -143,7 +143,8 @@ def comparison_of(methods: tuple[str, ...], name: str, *, title: str, told: str,
 
 
 NOTE = (
-    "All rows: the same windows in the same order, learning rate {lr:g}. To Softmax + Mi: difference of perplexities, "
+    "All rows: the same windows in the same order, learning rate {lr:g} unless a row names its own. "
+    "To Softmax + Mi: difference of perplexities, "
     "the interval by drawing the held-out windows again (paired, losses averaged over seeds), and with how many seeds "
     "it is better. In context, in W(100), elsewhere: by where the true next token was, W(100) is that of the model "
     "before training; names: by the tagger that results.json tells. Evenness, mass on the list and winner changes: "

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import exp
 from statistics import fmean
 from typing import Any
 
-from unbottle.recipes.paired import Windows, paired, percent
+from unbottle.recipes.paired import Paired, Windows, paired
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Losses by seed. `low` and `high` are where the mean of CPR - softmax would be on other text like this."""
-
-    softmax: tuple[float, ...]
-    cpr: tuple[float, ...]
-    low: float | None
-    high: float | None
-
-    @property
-    def wins(self) -> int:
-        """Seeds with which CPR is better."""
-        return sum(cpr < softmax for cpr, softmax in zip(self.cpr, self.softmax, strict=True))
+class Verdict(Paired):
+    """The first is CPR, the second softmax."""
 
     @property
     def is_better(self) -> bool:
         """The claim: with every seed."""
-        return self.wins == len(self.cpr)
+        return self.wins == len(self.first)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"wins": self.wins, "is_better": self.is_better, "said": str(self)}
+        losses = {"softmax": self.second, "cpr": self.first, "low": self.low, "high": self.high}
+        return losses | {"wins": self.wins, "is_better": self.is_better, "said": str(self)}
 
     def __str__(self) -> str:
-        softmax, cpr = exp(fmean(self.softmax)), exp(fmean(self.cpr))
+        softmax, cpr = exp(fmean(self.second)), exp(fmean(self.first))
         numbers = f"perplexity {cpr:.2f} against {softmax:.2f} of the softmax head ({cpr / softmax - 1:+.1%})"
         where = "on text that neither head was trained on, after the same training on the same data"
-        return f"{self._claim()}: {numbers}, {where}. {self._how_often()}{self._interval()}"
+        return f"{self._claim()}: {numbers}, {where}. {self._how_often()}{self._drawn_again()}"
 
     def _claim(self) -> str:
         if self.is_better:
@@ -45,19 +36,17 @@ class Verdict:
         return "CPR is NOT better here" if self.wins == 0 else "It is undecided here"
 
     def _how_often(self) -> str:
-        if len(self.cpr) == 1:
+        if len(self.first) == 1:
             return f"CPR {'won' if self.wins else 'lost'} with the one seed that was tried: --seeds 3 tries more."
-        return f"CPR won with {self.wins} of {len(self.cpr)} seeds."
+        return f"CPR won with {self.wins} of {len(self.first)} seeds."
 
-    def _interval(self) -> str:
+    def _drawn_again(self) -> str:
         if self.low is None or self.high is None:
             return ""
-        ends = f"{percent(self.low)} to {percent(self.high)}"
         sure = "" if self.high < 0 or self.low > 0 else ", which includes no difference at all"
-        return f" Drawing the held-out windows again, 95 % of the differences are {ends}{sure}."
+        return f" Drawing the held-out windows again, 95 % of the differences are {self.interval}{sure}."
 
 
 def verdict(softmax: Sequence[Windows], cpr: Sequence[Windows]) -> Verdict:
     """From the losses of each held-out window, for each seed; the same windows and seeds for both."""
-    found = paired(cpr, softmax)
-    return Verdict(softmax=found.second, cpr=found.first, low=found.low, high=found.high)
+    return Verdict(**vars(paired(cpr, softmax)))
