@@ -99,6 +99,18 @@ def test_the_rate_that_suits_the_baseline(whole: Path) -> None:
     assert not list((whole / "work").rglob("model.safetensors")), "models are not kept"
 
 
+def test_a_row_with_rates_to_choose_from(made: Path, tmp_path: Path) -> None:
+    """Each gets the one with which it predicts the validation part best, whatever suits the baseline."""
+    rows = (BASELINE, "softmax lr=1e-9,3e-3,1e9", "softmax+c+mi lr=1e-9")
+    assert compare(made, tmp_path, "--lr", "1e-3", "--seeds", "1", rows=rows) == 0
+    losses = {row["method"]: row["found"].get("loss") for row in read(tmp_path, "text.txt-head-lr")["rows"]}
+    assert [*losses] == ["softmax lr=1e-9", "softmax lr=3e-3", "softmax lr=1e9"]
+    assert losses["softmax lr=1e9"] is None, "broken"
+    assert losses["softmax lr=3e-3"] < losses["softmax lr=1e-9"]
+    found = [row["method"] for row in read(tmp_path, "text.txt-head")["rows"]]
+    assert found == [BASELINE, "softmax lr=3e-3", "softmax+c+mi lr=1e-9"]
+
+
 def test_what_is_done_is_not_done_again(whole: Path, made: Path, monkeypatch) -> None:
     before = read(whole, "text.txt-head")
     monkeypatch.setattr("unbottle.recipes.lab.train_lm", lambda *args, **options: pytest.fail("trained again"))
@@ -125,7 +137,7 @@ def test_a_training_that_breaks_is_a_result(made: Path, tmp_path: Path, capsys) 
     assert "learning rate 0.001" in shown, "the one that did not break"
     assert next(line for line in shown.splitlines() if "(lr 1e9)" in line).split("|")[3].strip() == "broken"
     assert compare(made, tmp_path / "other", "--lr", "1e8", "--lr", "1e9", "--seeds", "1", rows=(BASELINE,)) == 2
-    assert "training broke with each. Give lower ones." in capsys.readouterr().err
+    assert "training broke with each. Give lower rates." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("train", ["all", "lora"])
@@ -234,3 +246,5 @@ def test_kinds_of_models(pairs: Path, made: Path, tmp_path: Path, capsys) -> Non
     assert "is no encoder-decoder (gpt2). This takes one, such as T5 or BART." in capsys.readouterr().err
     assert compare_pairs(pairs, tmp_path, "--lr", "1", "--lr", "2") == 2
     assert "--lr 1, 2: give one, where summaries are learnt." in capsys.readouterr().err
+    assert compare_pairs(pairs, tmp_path, "--method", "softmax+ce lr=1,2") == 2
+    assert "'softmax+ce lr=1,2': give one learning rate, where summaries are learnt." in capsys.readouterr().err

@@ -28,6 +28,13 @@ def test_options(tmp_path) -> None:
     assert found.settings(settings(tmp_path, lr=1e-3, eps=1e-4)) == settings(tmp_path, lr=0.5, eps=1e-4)
 
 
+def test_learning_rates_to_choose_from() -> None:
+    found = Variant.parse("softmax+c form=steady lr=1e-4,3e-4,1e-4")
+    assert [str(each) for each in found.choices] == ["softmax+c form=steady lr=1e-4", "softmax+c form=steady lr=3e-4"]
+    for text in ("softmax+c form=steady lr=1e-4", "softmax+c", "plain"):
+        assert Variant.parse(text).choices == (Variant.parse(text),)
+
+
 def test_the_head_gets_its_options() -> None:
     made = Variant.parse("softmax+cr:3 form=difference convention=release lr=0.5").attached(model("plain"))
     assert (made.head.config.form, made.head.config.convention) == ("difference", "release")
@@ -47,6 +54,8 @@ def test_plain() -> None:
         ("softmax+c form=", "'form=' is no option of a method. Known: form=separate|difference|steady, convention="),
         ("softmax+c form=../../etc", "'form=../../etc' is no option"),
         ("softmax+c lr=fast", "'lr=fast' is no option"),
+        ("softmax+c lr=1e-4,", "'lr=1e-4,' is no option"),
+        ("softmax+c eps=1e-4,1e-5", "'eps=1e-4,1e-5' is no option"),
         ("softmax+c size=3", "'size=3' is no option"),
         ("plain lr=1", "the plain model has no options"),
         ("", "method ''"),

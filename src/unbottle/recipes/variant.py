@@ -17,11 +17,15 @@ HEAD: dict[str, Callable[[str], Any]] = {  # what attach is told
 }
 TRAINING: dict[str, Callable[[str], Any]] = {"lr": float, "head_lr": float, "eps": float}  # what the training is told
 KNOWN = HEAD | TRAINING
+RATE = "lr"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """ "softmax+cpr:20,100+mi form=difference lr=1e-4": a method and options; or "plain", the model as it came."""
+    """ "softmax+cpr:20,100+mi form=difference lr=1e-4": a method and options; or "plain", the model as it came.
+
+    Of several learning rates, as lr=1e-4,3e-4, one is still to be chosen.
+    """
 
     method: Method | None
     options: tuple[tuple[str, str], ...] = ()  # name and value, in the order of their names
@@ -52,6 +56,15 @@ class Variant:
         """Its name as that of a folder."""
         return str(self).replace(":", "").replace(",", "-").replace(" ", ";")
 
+    @property
+    def choices(self) -> tuple[Variant, ...]:
+        """One for each of its learning rates."""
+        several = dict(self.options).get(RATE, "").split(",")
+        if len(several) == 1:
+            return (self,)
+        others = tuple(option for option in self.options if option[0] != RATE)
+        return tuple(replace(self, options=tuple(sorted((*others, (RATE, rate))))) for rate in dict.fromkeys(several))
+
     def attached(self, model: Any) -> Any:
         """The model with this head."""
         assert self.method is not None, "the plain model has no head"
@@ -68,7 +81,8 @@ class Variant:
 def _option(word: str, text: str) -> tuple[str, str]:
     name, _, value = word.partition("=")
     try:
-        KNOWN[name](value)
+        for each in value.split(",") if name == RATE else [value]:
+            KNOWN[name](each)
     except (KeyError, ValueError):
         raise ValueError(
             f"{text!r}: {word!r} is no option of a method. Known: form={'|'.join(FORMS)}, "

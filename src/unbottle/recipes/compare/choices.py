@@ -67,7 +67,11 @@ def summary_comparison_from(
 def rows_from(names: Sequence[str], summaries: bool = False) -> list[str]:
     """Each row once, and always the baseline, which all others are compared with."""
     usual, baseline = (summary_rows.METHODS, summary_rows.BASELINE) if summaries else (METHODS, BASELINE)
-    rows = [str(Variant.parse(name)) for name in names or usual]
+    variants = [Variant.parse(name) for name in names or usual]
+    for variant in variants:
+        if summaries and len(variant.choices) > 1:
+            raise ValueError(f"{str(variant)!r}: give one learning rate, where summaries are learnt.")
+    rows = [str(variant) for variant in variants]
     return [*dict.fromkeys(rows if baseline in rows else [baseline, *rows])]
 
 

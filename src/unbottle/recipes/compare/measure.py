@@ -97,10 +97,10 @@ def together(lab: Any, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict
 
 
 def rates(methods: tuple[str, ...], name: str, told: str) -> Experiment:
-    """The baseline with several learning rates, on text that is neither trained on nor held out."""
+    """Rows with several learning rates, on text that is neither trained on nor held out."""
     return Experiment(
         name=name,
-        title="Which learning rate suits the baseline? Perplexity of the validation part",
+        title="Which learning rate suits a row? Perplexity of the validation part",
         methods=methods,
         measure=partial(measure, part="valid"),
         columns=(Column("Perplexity", "perplexity"),),

@@ -22,9 +22,9 @@ TRAINED = {
 def compare(lab: CompareLab, output: Path, methods: Sequence[str], *, seeds: Sequence[int], told: str) -> Record:
     """The record of all rows; what is done already is not done again."""
     size, data, train = next(iter(lab.preset.backbones)), Path(lab.data).name, lab.preset.rows.train
-    lab.lr = chosen_rate(lab, output, told)
+    lab.lr, rows = with_rates(lab, output, [Variant.parse(method) for method in methods], told)
     experiment = comparison_of(
-        tuple(str(Variant.parse(method)) for method in methods),
+        tuple(dict.fromkeys(map(str, rows))),
         f"{data}-{train}",
         title=f"Output layers of {size} on {data}: {TRAINED[train]}",
         told=told,
@@ -33,17 +33,27 @@ def compare(lab: CompareLab, output: Path, methods: Sequence[str], *, seeds: Seq
     return reproduce(experiment, lab, output, seeds=seeds)
 
 
-def chosen_rate(lab: CompareLab, output: Path, told: str) -> float:
-    """The one with which the baseline predicts the validation part best."""
-    several = lab.preset.lrs
-    if len(several) == 1:
-        return float(several[0])
-    tried = {f"{BASELINE} lr={rate:g}": rate for rate in several}
-    data, train = Path(lab.data).name, lab.preset.rows.train
-    record = reproduce(rates(tuple(tried), f"{data}-{train}-lr", told), lab, output)
-    losses = {row.method: row.found["loss"] for row in record.rows if "loss" in row.found}
-    if not losses:
-        raise ValueError(
-            f"--lr {', '.join(f'{rate:g}' for rate in several)}: training broke with each. Give lower ones."
-        )
-    return float(tried[min(losses, key=losses.__getitem__)])
+def with_rates(lab: CompareLab, output: Path, rows: list[Variant], told: str) -> tuple[float, list[Variant]]:
+    """A learning rate for all, and the rows that have several with one: what predicts the validation part best.
+
+    The one for all is chosen for the baseline.
+    """
+    usual = [Variant.parse(f"{BASELINE} lr={rate:g}") for rate in lab.preset.lrs]
+    choices = [each for each in (usual, *(row.choices for row in rows)) if len(each) > 1]
+    tried = tuple(dict.fromkeys(str(variant) for each in choices for variant in each))
+    losses: dict[str, float] = {}
+    if tried:
+        data, train = Path(lab.data).name, lab.preset.rows.train
+        record = reproduce(rates(tried, f"{data}-{train}-lr", told), lab, output)
+        losses = {row.method: row.found["loss"] for row in record.rows if "loss" in row.found}
+    best = _best(usual, losses)
+    return dict(zip(usual, lab.preset.lrs, strict=True))[best], [_best(row.choices, losses) for row in rows]
+
+
+def _best(choices: Sequence[Variant], losses: dict[str, float]) -> Variant:
+    if len(choices) == 1:
+        return choices[0]
+    learnt = [each for each in choices if str(each) in losses]
+    if not learnt:
+        raise ValueError(f"{', '.join(map(str, choices))}: training broke with each. Give lower rates.")
+    return min(learnt, key=lambda each: losses[str(each)])
