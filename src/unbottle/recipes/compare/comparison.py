@@ -9,6 +9,7 @@ from typing import Any
 from unbottle.recipes.any_preset import AnyPreset, Backbone
 from unbottle.recipes.compare.named import named_model
 from unbottle.train import Settings
+from unbottle.train.settings import TINY
 
 BASELINE = "softmax+mi"
 CPR = "softmax+cpr:20,100+mi"
@@ -22,6 +23,7 @@ ROWS = Settings(
     train="head",
     length=256,
     batch=2,
+    eps=TINY,
     clip=1.0,
     schedule="linear",
     warmup_steps=10,

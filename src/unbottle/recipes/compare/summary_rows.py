@@ -24,6 +24,7 @@ from unbottle.recipes.summary_lab import SummaryLab
 from unbottle.recipes.summary_preset import SummaryPreset
 from unbottle.recipes.variant import Variant
 from unbottle.train import SummarizeSettings
+from unbottle.train.settings import TINY
 
 BASELINE = "softmax"
 METHODS = ("plain", BASELINE, "copynet", "ps", "softmax+ce", "softmax+cepr:20")
@@ -32,6 +33,7 @@ ROWS = SummarizeSettings(
     output="",
     batch=8,
     lr=3e-4,
+    eps=TINY,
     warmup_steps=10,
     epochs=1.0,
     source_length=256,
