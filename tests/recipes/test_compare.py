@@ -76,6 +76,16 @@ def test_rows_and_numbers(whole: Path, made: Path) -> None:
     assert str(made) not in json.dumps(data), "no folder of this machine"
 
 
+def test_the_table_names_its_whole_command(whole: Path, made: Path) -> None:
+    table = (whole / "results" / "text.txt-head" / "table.md").read_text()
+    told = next(line for line in table.splitlines() if line.startswith("`unbottle compare")).split("`")[1]
+    sizes = "--tokens 320 --valid-tokens 64 --test-tokens 160 --length 16 --lr 1e-09 --lr 0.003 --gradients 2"
+    rows = f"--method plain --method {BASELINE} --method 'softmax+cpr:3,9+mi form=difference'"
+    assert told == (
+        f"unbottle compare --model model --data text.txt --train head {sizes} --tagger rules --seeds 2 {rows}"
+    )
+
+
 def test_before_is_the_plain_model(whole: Path, made: Path) -> None:
     """From stored states, by a fresh head, what the model itself says."""
     from transformers import AutoModelForCausalLM, AutoTokenizer

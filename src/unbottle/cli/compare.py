@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -109,6 +110,8 @@ def compare(
 
     rates = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
     more = (f" --batch {batch}" if batch else "") + (f" --gradients {gradients}" if gradients else "")
+    more += f" --tagger {how.to_dict()['tagger']}" if tagger and pairs is None else ""
+    more += f" --seeds {seeds}" + "".join(f" --method {shlex.quote(row)}" for row in method or ())
     told = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{rates}{more}"
     with one_line_warnings(), progress() as report:
         how = with_model(how, report)
