@@ -57,6 +57,9 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
     assert config["settings"]["eps"] == 1e-6
     model = AutoModelForCausalLM.from_pretrained(output / "model")
     assert str(model.head.config.method) == METHOD
+    assert model.head.config.form == ("separate" if train == "all" else "steady"), (
+        "the paper's, where it is as the paper"
+    )
     assert (output / "model" / "tokenizer.json").is_file()
     assert (output / "adapter").is_dir() == (train == "lora")
     assert main([*line, *QUICK, "--output", str(output)]) == 0  # once more: nothing is left to do
@@ -64,6 +67,12 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
     assert "lr was 0.001 and is 0.002 now" in refused(
         capsys, *line[2:], *QUICK, "--lr", "0.002", "--output", str(output)
     )
+
+
+def test_the_form_that_is_asked_for(base: dict[str, str], tmp_path: Path) -> None:
+    line = ["train", "lm", "--model", base["plain"], "--method", METHOD, "--data", base["text"], "--train", "head"]
+    assert main([*line, *QUICK, "--form", "separate", "--output", str(tmp_path)]) == 0
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "model").head.config.form == "separate"
 
 
 def test_a_head_goes_on(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

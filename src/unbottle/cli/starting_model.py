@@ -8,8 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+USUAL = {"all": "separate", "head": "steady", "lora": "steady"}  # form of a new head, by what else is trained: LOG.md
 
-def starting_model(run: dict[str, Any], seed: int, *, encoder_decoder: bool = False) -> tuple[Any, Any]:
+
+def starting_model(
+    run: dict[str, Any], seed: int, *, train: str = "all", encoder_decoder: bool = False
+) -> tuple[Any, Any]:
     """Out of a folder, the hub or a config; and its tokenizer. New weights are drawn with the seed."""
     from transformers import set_seed
 
@@ -28,7 +32,8 @@ def starting_model(run: dict[str, Any], seed: int, *, encoder_decoder: bool = Fa
         model, tokenizer = from_nothing(run["config"], run.get("tokenizer"), encoder_decoder=encoder_decoder)
     if not isinstance(model, HeadMixin):
         set_seed(seed)
-        return model if method is None else attach(model, method, form=run.get("form") or "separate"), tokenizer
+        form = run.get("form") or USUAL[train]
+        return model if method is None else attach(model, method, form=form), tokenizer
     if method is not None and method != model.head.config.method:
         raise ValueError(
             f"{run['model']} has the head {str(model.head.config.method)!r} already, not {str(method)!r}. Leave out "

@@ -25,7 +25,10 @@ def train_lm(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="How it learns: separate (the paper), difference or steady. [separate]"),
+        typer.Option(
+            metavar="FORM",
+            help="How it learns: separate (the paper), difference or steady. [steady with --train head or lora]",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
     config: Annotated[
@@ -117,7 +120,7 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
     from unbottle.train.quiet import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
-        model, tokenizer = starting_model(run, settings.seed)
+        model, tokenizer = starting_model(run, settings.seed, train=settings.train)
         windows, valid = data_of(run, tokenizer, settings.length)
         result = train(model, windows, valid, settings, report=report, tokenizer=tokenizer)
     leave()

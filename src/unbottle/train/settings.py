@@ -95,7 +95,7 @@ PRESETS: dict[str, Settings] = {  # output is for you to say: replace(PRESETS["p
     # The paper: GPT-2 medium, 0.4 of a pass.
     "paper-medium": Settings(output="", epochs=0.4),
     # Not the paper's: a new output layer on a model that stays as it is. Nothing else can break, so steps are larger.
-    "head": Settings(output="", train="head", batch=8, lr=1e-3, eps=TINY, clip=1.0, warmup_steps=20, epochs=3.0),
+    "head": Settings(output="", train="head", batch=8, lr=1e-4, eps=TINY, clip=1.0, warmup_steps=20, epochs=3.0),
     # Not the paper's: adapters in the model, the head in full.
     "lora": Settings(output="", train="lora", batch=8, lr=2e-4, eps=TINY, clip=1.0, warmup_steps=20),
     # Not the paper's: a small model from nothing.
