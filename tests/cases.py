@@ -205,7 +205,7 @@ class Case:
             f"L.{name}.{kind}": given[f"L.{name}.{kind}"] + given[f"L.V.{kind}"] for name in learnt for kind in kinds
         }
         quiet = {
-            f"L.{name}.{kind}": given[f"L.{name}.{kind}"] / SIZE**0.5
+            f"L.{name}.{kind}": given[f"L.{name}.{kind}"] / SIZE**0.25
             for name in ("PD", "LD", "PE", "LE")
             for kind in kinds
             if self.config.form == "steady" and f"L.{name}.{kind}" in given

@@ -71,4 +71,4 @@ def tamed(head: Head) -> list[str]:
     divided = [name for name, part in head.L.items() if isinstance(part, Projection) and part.divisor != 1.0]
     queries = ", ".join(f"f_{name}" if name.startswith("P") else f"L_{name}" for name in divided)
     lines = ["L_h reads states of length sqrt(D)"] if head.L_h is not None and head.L_h.unit else []
-    return [*lines, *([f"{queries} are divided by sqrt(D)"] if divided else [])]
+    return [*lines, *([f"{queries} are divided by D^(1/4)"] if divided else [])]

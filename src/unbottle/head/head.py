@@ -252,7 +252,7 @@ class Head(nn.Module):
         size = self.config.hidden_size
         width = self.config.q_size if need.of == "q" else self.config.source_size or size
         start = 0.0 if need.name in self.differences else need.start
-        divisor = size**0.5 if self.config.is_steady and need.is_quiet else 1.0
+        divisor = size**0.25 if self.config.is_steady and need.is_quiet else 1.0
         return Projection(width, size, start=start, bias=self.config.bias, divisor=divisor)
 
     def _projected(self, x: Inputs) -> Inputs:

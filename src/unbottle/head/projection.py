@@ -25,7 +25,7 @@ class Needs:
 
     @property
     def is_quiet(self) -> bool:
-        """One of the paper's pairs whose product is a score, as f_P . e_x: form "steady" divides each by sqrt(D)."""
+        """One of the paper's pairs whose product is a score, as f_P . e_x: form "steady" divides it by sqrt(D)."""
         return self.start == WHISPER
 
 
