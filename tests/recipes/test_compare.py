@@ -194,8 +194,13 @@ def test_windows_from_all_over_a_text() -> None:
 
 
 def test_rows() -> None:
-    assert rows_from(()) == [str(Variant.parse(method)) for method in METHODS]
-    assert rows_from(["softmax", "softmax"]) == [BASELINE, "softmax"], "there is always something to compare with"
+    for train in ("head", "all", "lora"):
+        assert rows_from((), train) == [str(Variant.parse(method)) for method in METHODS[train]]
+        assert len(METHODS[train]) == 13, "as the help and the README say"
+    assert len(Variant.parse(rows_from((), "head")[3]).choices) == 3, "a frozen model: each row has a rate of its own"
+    assert rows_from(["softmax", "softmax"], "all") == [BASELINE, "softmax"], (
+        "there is always something to compare with"
+    )
 
 
 def test_only_seeds_that_both_have() -> None:

@@ -77,10 +77,11 @@ def compare(
 ) -> None:
     """Train several output layers on the same model and text, and say which is better, with intervals.
 
-    The learning rate is chosen for softmax+mi and used for all rows. Every row sees the same windows in the same
-    order. Perplexity is split by where the true next word was. With --pairs the model is an encoder-decoder, which
-    learns from documents and summaries and writes summaries of others; one learning rate. What is done is kept, row by
-    row: the same command goes on where it was stopped, and several may share the rows.
+    A learning rate is chosen for softmax+mi and used for all rows that have none of their own: lr=1e-4, or several, as
+    lr=3e-5,1e-4, of which the validation part chooses one. Every row sees the same windows in the same order.
+    Perplexity is split by where the true next word was. With --pairs the model is an encoder-decoder, which learns from
+    documents and summaries and writes summaries of others; one learning rate. What is done is kept, row by row: the
+    same command goes on where it was stopped, and several may share the rows.
     """
     from unbottle.recipes.compare.choices import comparison_from, rows_from, summary_comparison_from
 
@@ -94,7 +95,7 @@ def compare(
         held = {"test_pairs": test_pairs, "length": length}
         how = summary_comparison_from(model, data, train, pairs=pairs, batch=batch, lrs=lr, **held)
         amount = f"--pairs {pairs} --test-pairs {test_pairs} --length {length}"
-    rows, size = rows_from(method or (), pairs is not None), next(iter(how.backbones))
+    rows, size = rows_from(method or (), train, summaries=pairs is not None), next(iter(how.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")
     output = output or Path(f"results/{size}")
     if dry_run:

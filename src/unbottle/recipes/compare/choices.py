@@ -64,9 +64,9 @@ def summary_comparison_from(
     return summary_comparison(model, data, train=train, lr=lr, **sizes)
 
 
-def rows_from(names: Sequence[str], summaries: bool = False) -> list[str]:
+def rows_from(names: Sequence[str], train: str, *, summaries: bool = False) -> list[str]:
     """Each row once, and always the baseline, which all others are compared with."""
-    usual, baseline = (summary_rows.METHODS, summary_rows.BASELINE) if summaries else (METHODS, BASELINE)
+    usual, baseline = (summary_rows.METHODS, summary_rows.BASELINE) if summaries else (METHODS[train], BASELINE)
     variants = [Variant.parse(name) for name in names or usual]
     for variant in variants:
         if summaries and len(variant.choices) > 1:
