@@ -211,6 +211,8 @@ def test_only_seeds_that_both_have() -> None:
     assert found["softmax"]["difference"] == "+0.0%"
     assert found["softmax"]["wins"] == "0 of 1"
     assert BASELINE not in found
+    broken = [Row("softmax", seed, "m", {"broken": "the loss exploded"}) for seed in (3, 4)]
+    assert together(None, rows + broken)["softmax"]["wins"] == "0 of 1 and 2 broken"
 
 
 def test_paths_stay_here() -> None:

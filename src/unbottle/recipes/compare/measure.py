@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -74,6 +75,7 @@ def together(lab: Any, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict
     """Each method against the baseline, on the windows and seeds that both have."""
     found: dict[str, dict[int, Any]] = {}
     said: dict[str, Any] = {}
+    broken = Counter(row.method for row in rows if "windows" not in row.found)
     for row in rows:
         if "windows" in row.found:
             found.setdefault(row.method, {})[row.seed] = row.found["windows"]
@@ -89,7 +91,7 @@ def together(lab: Any, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict
         said[method] = {
             "difference": percent(pair.difference),
             "interval": pair.interval,
-            "wins": f"{pair.wins} of {len(common)}" + (" and a broken one" if method in said else ""),
+            "wins": f"{pair.wins} of {len(common)}" + (f" and {broken[method]} broken" if method in broken else ""),
             "low": pair.low,
             "high": pair.high,
         }
