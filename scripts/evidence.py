@@ -294,18 +294,22 @@ scripts/evidence.py` from `results/`.
 All rows of a table start from the same weights and see the same windows in the same order, once. A row without a
 learning rate has the one with which *Softmax + Mi*, the baseline, predicts a validation part best: whatever
 advantage there is in choosing it, the baseline has it. Rows in the form *steady* ([maths](maths.md)) have a rate
-of their own: on Python source the best of two or three for that row, by the validation part; on other texts the
-rate that Python had found, not chosen again. *Softmax + Mi* has such a row too. Intervals are paired: held-out
+of their own: the best of two or three by the validation part, or, where a row has one seed only, the one that
+suited it on Python source. *Softmax + Mi* has such a row too. Intervals are paired: held-out
 windows are drawn again, the same for both rows, with losses averaged over seeds. They say what another text of
-this kind would do, not what another model would. No correction is made for the number of rows.
+this kind would do, not what another model would. No correction is made for the number of rows. A number without ± is of the first seed; a
+row that a command does not name was added by the same command with that `--method`.
 
 ![Differences to Softmax + Mi](images/evidence.svg)"""
 LESSONS = """The lowest row is chosen by the held-out text itself, which favours it; CPR is named beforehand.
 
-- **A frozen model of today gains little.** SmolLM2 predicts the words of its context well already. Heads with
-  their own projections for these words (C, CR, CPR) or local embeddings (P) still gain about a hundredth, with
-  every seed and by the intervals; where the true word is in the context they gain several times as much, and lose
-  part of it elsewhere. R alone, PG and PS can not be told from Softmax + Mi.
+- **A frozen model of today gains little, and not on every text.** SmolLM2 predicts the words of its context well
+  already. On Python source heads with their own projections for these words (C, CR, CPR), or local embeddings (P),
+  gain about a hundredth; where the true word is in the context they gain more, and lose part of it elsewhere. On
+  WikiText-2 only P gains, and hardly more than Softmax + Mi in the same form; C, CR and CPR do not: the softmax
+  wants a high rate there, their projections a low one, and a row has one rate. On OpenWebText (one seed) the
+  validation part chose a rate for the baseline with which it is worse than before training, so most of what the
+  others gain beside it is that; beside Softmax they gain about a hundredth. P is the lowest or nearly so on all three.
 - **The paper's form breaks on Llama** at the learning rate that suits the softmax. The form *steady* does not, and
   hardly minds the rate; it is what `unbottle train lm` takes for frozen models and with LoRA.
 - **A real T5 gains more**: CEPR:20, CE and PS lower the perplexity of true summaries, by the intervals; ROUGE and
