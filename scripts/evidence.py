@@ -295,10 +295,10 @@ All rows of a table start from the same weights and see the same windows in the 
 learning rate has the one with which *Softmax + Mi*, the baseline, predicts a validation part best: whatever
 advantage there is in choosing it, the baseline has it. Rows in the form *steady* ([maths](maths.md)) have a rate
 of their own: the best of two or three by the validation part, or, where a row has one seed only, the one that
-suited it on Python source. *Softmax + Mi* has such a row too. Intervals are paired: held-out
-windows are drawn again, the same for both rows, with losses averaged over seeds. They say what another text of
-this kind would do, not what another model would. No correction is made for the number of rows. A number without ± is of the first seed; a
-row that a command does not name was added by the same command with that `--method`.
+suited it on Python source. *Softmax + Mi* has such a row too. Intervals are paired: held-out windows are drawn
+again, the same for both rows, with losses averaged over seeds. They say what another text of this kind would do,
+not what another model would. No correction is made for the number of rows. A number without ± is of the first
+seed; a row that a command does not name was added by the same command with that `--method`.
 
 ![Differences to Softmax + Mi](images/evidence.svg)"""
 LESSONS = """The lowest row is chosen by the held-out text itself, which favours it; CPR is named beforehand.
