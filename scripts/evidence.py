@@ -157,11 +157,6 @@ class Run:
             if method != PLAIN and pair.get("low") is not None and pair["low"] < FAR
         ]
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether there is something to compare: a command that still runs has no such rows yet."""
-        return any(method.startswith(CPR) and self.mean_loss(method) < inf for method in self.rows)
-
     def cpr(self) -> str:
         """In the form steady, if there is such a row that did not break."""
         rows = [method for method in self.rows if method.startswith(CPR) and self.mean_loss(method) < inf]
@@ -190,7 +185,7 @@ class Run:
 
 
 def runs() -> list[Run]:
-    found = [run for name in NAMES for run in map(Run, folders(name)) if run.is_begun]
+    found = [Run(folder) for name in NAMES for folder in folders(name)]
     models, order = [*NAMES.values()], [*TRAINED]
     return sorted(found, key=lambda run: (models.index(run.model), order.index(run.train), TEXTS_ORDER.index(run.text)))
 
@@ -294,11 +289,12 @@ scripts/evidence.py` from `results/`.
 All rows of a table start from the same weights and see the same windows in the same order, once. A row without a
 learning rate has the one with which *Softmax + Mi*, the baseline, predicts a validation part best: whatever
 advantage there is in choosing it, the baseline has it. Rows in the form *steady* ([maths](maths.md)) have a rate
-of their own: the best of two or three by the validation part, or, where a row has one seed only, the one that
-suited it on Python source. *Softmax + Mi* has such a row too. Intervals are paired: held-out windows are drawn
+of their own: where the command names several for a row, the best of them by the validation part; where it names
+one, that one. *Softmax + Mi* has such a row too. Intervals are paired: held-out windows are drawn
 again, the same for both rows, with losses averaged over seeds. They say what another text of this kind would do,
 not what another model would. No correction is made for the number of rows. A number without ± is of the first
-seed; a row that a command does not name was added by the same command with that `--method`.
+seed, others are of as many as the column *better* says (`--seeds 3`, stopped early for some). A row that a
+command does not name was added by the same command with that `--method`.
 
 ![Differences to Softmax + Mi](images/evidence.svg)"""
 LESSONS = """The lowest row is chosen by the held-out text itself, which favours it; CPR is named beforehand.
@@ -311,7 +307,7 @@ LESSONS = """The lowest row is chosen by the held-out text itself, which favours
   validation part chose a rate for the baseline with which it is worse than before training, so most of what the
   others gain beside it is that; beside Softmax they gain about a hundredth. P is the lowest or nearly so on all three.
 - **The paper's form breaks on Llama** at the learning rate that suits the softmax. The form *steady* does not, and
-  hardly minds the rate; it is what `unbottle train lm` takes for frozen models and with LoRA.
+  Softmax + Mi hardly minds the rate in it (C, R and CPR still do); it is what `unbottle train lm` takes for frozen models and with LoRA.
 - **A real T5 gains more**: CEPR:20, CE and PS lower the perplexity of true summaries, by the intervals; ROUGE and
   the support of names can not be told apart on so few summaries, and words that the dialogue does not have become
   less likely.
