@@ -307,7 +307,8 @@ LESSONS = """The lowest row is chosen by the held-out text itself, which favours
   validation part chose a rate for the baseline with which it is worse than before training, so most of what the
   others gain beside it is that; beside Softmax they gain about a hundredth. P is the lowest or nearly so on all three.
 - **The paper's form breaks on Llama** at the learning rate that suits the softmax. The form *steady* does not, and
-  Softmax + Mi hardly minds the rate in it (C, R and CPR still do); it is what `unbottle train lm` takes for frozen models and with LoRA.
+  Softmax + Mi hardly minds the rate in it (C, R and CPR still do); it is what
+  `unbottle train lm` takes for frozen models and with LoRA.
 - **A real T5 gains more**: CEPR:20, CE and PS lower the perplexity of true summaries, by the intervals; ROUGE and
   the support of names can not be told apart on so few summaries, and words that the dialogue does not have become
   less likely.
