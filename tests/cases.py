@@ -201,16 +201,16 @@ class Case:
         if self.config.form == "separate":
             return given
         kinds = ("weight", "bias") if self.config.bias else ("weight",)
-        whole = {
-            f"L.{name}.{kind}": given[f"L.{name}.{kind}"] + given[f"L.V.{kind}"] for name in learnt for kind in kinds
+        tamed = {*learnt, "PD", "LD", "PE", "LE", "I1", "I2"} if self.config.form == "steady" else {}
+        found = given | {
+            name: given[name] / SIZE**0.25
+            for name in (f"L.{projection}.{kind}" for projection in tamed for kind in kinds)
+            if name in given
         }
-        quiet = {
-            f"L.{name}.{kind}": given[f"L.{name}.{kind}"] / SIZE**0.25
-            for name in ("PD", "LD", "PE", "LE")
-            for kind in kinds
-            if self.config.form == "steady" and f"L.{name}.{kind}" in given
+        return found | {
+            name: found[name] + given[f"L.V.{kind}"]
+            for name, kind in ((f"L.{projection}.{kind}", kind) for projection in learnt for kind in kinds)
         }
-        return given | whole | quiet
 
     def whole(self) -> Iterator:
         yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)

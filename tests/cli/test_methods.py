@@ -78,11 +78,12 @@ def test_the_form_of_differences(capsys) -> None:
 def test_the_steady_form(capsys) -> None:
     shown = run(capsys, "softmax+cpr:20+mi", "softmax+p", "softmax+c", "ps+mi")
     lines = [line.strip() for line in shown.splitlines() if 'form="steady"' in line]
-    products = "f_PD, L_LD are divided by D^(1/4)"
+    lengths, products = "L_h reads states of length sqrt(D)", "L_LD, L_PD are divided by D^(1/4)"
     assert lines == [
-        f'form="steady": as difference, and L_h reads states of length sqrt(D), {products}',
+        f'form="steady": as difference, and {lengths}, L_C, L_LD, L_PD, L_R1 are divided by D^(1/4)',
         f'form="steady": {products}',
-        f'form="steady": L_h reads states of length sqrt(D), {products}',
+        'form="steady": as difference, and L_C is divided by D^(1/4)',
+        f'form="steady": {lengths}, {products}',
     ]
 
 

@@ -18,13 +18,14 @@ import tiny_summaries
 from unbottle.cli.program import main
 from unbottle.eval import perplexity
 from unbottle.recipes.compare.choices import rows_from
-from unbottle.recipes.compare.comparison import BASELINE, METHODS, comparison
+from unbottle.recipes.compare.comparison import BASELINES, METHODS, comparison
 from unbottle.recipes.compare.measure import comparison_of, together
 from unbottle.recipes.compare.parts import spread
 from unbottle.recipes.experiment import Row
 from unbottle.recipes.reproduce import reproduce
 from unbottle.recipes.variant import Variant
 
+BASELINE = BASELINES["head"]
 ROWS = ("plain", BASELINE, "softmax+cpr:3,9+mi form=difference")
 
 
@@ -80,7 +81,7 @@ def test_the_table_names_its_whole_command(whole: Path, made: Path) -> None:
     table = (whole / "results" / "text.txt-head" / "table.md").read_text()
     told = next(line for line in table.splitlines() if line.startswith("`unbottle compare")).split("`")[1]
     sizes = "--tokens 320 --valid-tokens 64 --test-tokens 160 --length 16 --lr 1e-09 --lr 0.003 --gradients 2"
-    rows = f"--method plain --method {BASELINE} --method 'softmax+cpr:3,9+mi form=difference'"
+    rows = f"--method plain --method '{BASELINE}' --method 'softmax+cpr:3,9+mi form=difference'"
     assert told == (
         f"unbottle compare --model model --data text.txt --train head {sizes} --tagger rules --seeds 2 {rows}"
     )
@@ -153,9 +154,9 @@ def test_a_training_that_breaks_is_a_result(made: Path, tmp_path: Path, capsys) 
 @pytest.mark.parametrize("train", ["all", "lora"])
 def test_models_that_may_adapt(train: str, made: Path, tmp_path: Path) -> None:
     given = ("--train", train, "--lr", "1e-3", "--seeds", "1", "--keep-models")
-    assert compare(made, tmp_path, *given, rows=("plain", BASELINE)) == 0
+    assert compare(made, tmp_path, *given, rows=("plain", BASELINES[train])) == 0
     found = {row["method"]: row["found"]["perplexity"] for row in read(tmp_path, f"text.txt-{train}")["rows"]}
-    assert found[BASELINE] < found["plain"]
+    assert found[BASELINES[train]] < found["plain"]
     assert list((tmp_path / "work").rglob("model.safetensors"))
 
 
@@ -175,7 +176,9 @@ def test_two_at_once_share_the_rows(tmp_path: Path) -> None:
             folder=tmp_path / "work", data="text", preset=None, settings={"data": "text", "preset": {}},
             suffix=lambda data: "", report=lambda *told: None,
         )  # fmt: skip
-        experiment = replace(comparison_of(rows, "name", title="", told="told", lr=1), measure=measure, plot=None)
+        experiment = replace(
+            comparison_of(rows, "name", title="", told="told", lr=1, baseline=BASELINE), measure=measure, plot=None
+        )
         reproduce(experiment, lab, tmp_path, seeds=(0, 1), sizes=("m",))  # type: ignore[arg-type]
 
     other = threading.Thread(target=work)
@@ -196,23 +199,20 @@ def test_windows_from_all_over_a_text() -> None:
 def test_rows() -> None:
     for train in ("head", "all", "lora"):
         assert rows_from((), train) == [str(Variant.parse(method)) for method in METHODS[train]]
-        assert len(METHODS[train]) == 13, "as the help and the README say"
-    assert len(Variant.parse(rows_from((), "head")[3]).choices) == 3, "a frozen model: each row has a rate of its own"
-    assert rows_from(["softmax", "softmax"], "all") == [BASELINE, "softmax"], (
-        "there is always something to compare with"
-    )
+        assert len(METHODS[train]) == (13 if train == "all" else 14), "as the help and the README say"
+        assert rows_from(["softmax", "softmax"], train) == [BASELINES[train], "softmax"], "something to compare with"
 
 
 def test_only_seeds_that_both_have() -> None:
     windows = [[[10.0, 5], [20.0, 5]], [[11.0, 5], [21.0, 5]], [[0.0, 5], [0.0, 5]]]
     rows = [Row(BASELINE, seed, "m", {"windows": windows[seed]}) for seed in (0, 1)]
     rows += [Row("softmax", seed, "m", {"windows": windows[seed]}) for seed in (0, 2)]
-    found = together(None, rows)  # a lab is not needed
+    found = together(None, rows, baseline=BASELINE)  # a lab is not needed
     assert found["softmax"]["difference"] == "+0.0%"
     assert found["softmax"]["wins"] == "0 of 1"
     assert BASELINE not in found
     broken = [Row("softmax", seed, "m", {"broken": "the loss exploded"}) for seed in (3, 4)]
-    assert together(None, rows + broken)["softmax"]["wins"] == "0 of 1 and 2 broken"
+    assert together(None, rows + broken, baseline=BASELINE)["softmax"]["wins"] == "0 of 1 and 2 broken"
 
 
 def test_paths_stay_here() -> None:

@@ -37,7 +37,8 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METHOD", help='Rows, as softmax+c+mi or "softmax+c+mi form=difference"; repeatable. [thirteen]'
+            metavar="METHOD",
+            help='Rows, as softmax+c+mi or "softmax+c+mi form=difference"; repeatable. [thirteen or fourteen]',
         ),
     ] = None,
     train: Annotated[str, typer.Option(metavar="WHAT", help="head, all or lora.")] = "head",
@@ -56,7 +57,7 @@ def compare(
     lr: Annotated[
         list[float] | None,
         typer.Option(
-            metavar="RATE", help="Learning rate; of several, the best for softmax+mi is for all rows. [1e-6 to 3e-4]"
+            metavar="RATE", help="Learning rate; of several, the best for the baseline is for all rows. [1e-6 to 3e-4]"
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="How many: 0, 1, ... N - 1.", min=1)] = 3,
@@ -77,11 +78,12 @@ def compare(
 ) -> None:
     """Train several output layers on the same model and text, and say which is better, with intervals.
 
-    A learning rate is chosen for softmax+mi and used for all rows that have none of their own: lr=1e-4, or several, as
-    lr=3e-5,1e-4, of which the validation part chooses one. Every row sees the same windows in the same order.
-    Perplexity is split by where the true next word was. With --pairs the model is an encoder-decoder, which learns from
-    documents and summaries and writes summaries of others; one learning rate. What is done is kept, row by row: the
-    same command goes on where it was stopped, and several may share the rows.
+    A learning rate is chosen for the baseline, softmax+mi (in the form steady with --train head or lora), and used for
+    all rows that have none of their own: lr=1e-4, or several, as lr=3e-5,1e-4, of which the validation part chooses
+    one. Every row sees the same windows in the same order. Perplexity is split by where the true next word was. With
+    --pairs the model is an encoder-decoder, which learns from documents and summaries and writes summaries of others;
+    one learning rate. What is done is kept, row by row: the same command goes on where it was stopped, and several may
+    share the rows.
     """
     from unbottle.recipes.compare.choices import comparison_from, rows_from, summary_comparison_from
 

@@ -37,15 +37,9 @@ def about(found: Mapping[str, Any]) -> str:
             f"Model: {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, frozen; {model['about']}",
             f"Text:  {text['what']} ({text['licence']}): {parts[0]} to train on, {parts[1]} held out",
             f"Heads: {' and '.join(found['methods'].values())}, same hidden states, same order, one pass, "
-            f"{rates(training)}; form: {training['form']}",
+            f"learning rate {training['lr']:g}; form: {training['form']}",
         ]
     )
-
-
-def rates(training: Mapping[str, Any]) -> str:
-    """How fast both learn."""
-    own = training.get("cpr_lr", training["lr"])
-    return f"learning rate {training['lr']:g}" + (f", of CPR {own:g}" if own != training["lr"] else "")
 
 
 def perplexities(found: Mapping[str, Any]) -> str:

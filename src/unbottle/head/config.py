@@ -40,7 +40,7 @@ class HeadConfig:
 
     @property
     def is_steady(self) -> bool:
-        """Form "steady": Mi reads states of length sqrt(D), and f_P . e_x is divided by sqrt(D).
+        """Form "steady": Mi reads states of length sqrt(D), and every L^f that starts at nothing is divided by D^(1/4).
 
         Hidden states of Llama and its like are large, and larger in some dimensions and below the last layer: without
         this, a step of training moves some logits by hundreds.

@@ -69,6 +69,7 @@ def _distribution(head: Head) -> list[str]:
 def tamed(head: Head) -> list[str]:
     """What the form "steady" does to large states."""
     divided = [name for name, part in head.L.items() if isinstance(part, Projection) and part.divisor != 1.0]
-    queries = ", ".join(f"f_{name}" if name.startswith("P") else f"L_{name}" for name in divided)
+    names = ", ".join(f"L_{name}" for name in sorted(divided))
+    are = "are" if len(divided) > 1 else "is"
     lines = ["L_h reads states of length sqrt(D)"] if head.L_h is not None and head.L_h.unit else []
-    return [*lines, *([f"{queries} are divided by D^(1/4)"] if divided else [])]
+    return [*lines, *([f"{names} {are} divided by D^(1/4)"] if divided else [])]

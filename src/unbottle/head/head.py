@@ -26,7 +26,7 @@ from unbottle.head.partitions import CopyNet, WordByWord
 from unbottle.head.past import Past
 from unbottle.head.pointer import Pointer
 from unbottle.head.products import Products
-from unbottle.head.projection import Needs, Projection
+from unbottle.head.projection import WHISPER, Needs, Projection
 from unbottle.head.states import Source, States
 from unbottle.head.tokens import Tokens
 from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
@@ -252,7 +252,7 @@ class Head(nn.Module):
         size = self.config.hidden_size
         width = self.config.q_size if need.of == "q" else self.config.source_size or size
         start = 0.0 if need.name in self.differences else need.start
-        divisor = size**0.25 if self.config.is_steady and need.is_quiet else 1.0
+        divisor = size**0.25 if self.config.is_steady and start <= WHISPER else 1.0
         return Projection(width, size, start=start, bias=self.config.bias, divisor=divisor)
 
     def _projected(self, x: Inputs) -> Inputs:

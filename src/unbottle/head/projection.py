@@ -23,11 +23,6 @@ class Needs:
     of: Literal["q", "source"] = "q"  # what it projects: q, or the states of the encoder
     scores_words: bool = False  # f . w_x, as f_V does: may be learnt as its difference from f_V
 
-    @property
-    def is_quiet(self) -> bool:
-        """One of the paper's pairs whose product is a score, as f_P . e_x: form "steady" divides it by sqrt(D)."""
-        return self.start == WHISPER
-
 
 class Projection(nn.Linear):
     """L^f = start * [I | 0]: identity on the h^M part of q, zero on the Mi part; bias zero.

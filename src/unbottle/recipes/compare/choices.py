@@ -8,7 +8,7 @@ from typing import Any
 
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.compare import summary_rows
-from unbottle.recipes.compare.comparison import BASELINE, LEARNING_RATES, METHODS, ROWS, Comparison, comparison
+from unbottle.recipes.compare.comparison import BASELINES, LEARNING_RATES, METHODS, ROWS, Comparison, comparison
 from unbottle.recipes.compare.parts import PYTHON
 from unbottle.recipes.compare.summary_rows import SummaryComparison, summary_comparison
 from unbottle.recipes.demo.plan import SMOLLM2
@@ -66,7 +66,9 @@ def summary_comparison_from(
 
 def rows_from(names: Sequence[str], train: str, *, summaries: bool = False) -> list[str]:
     """Each row once, and always the baseline, which all others are compared with."""
-    usual, baseline = (summary_rows.METHODS, summary_rows.BASELINE) if summaries else (METHODS[train], BASELINE)
+    usual, baseline = (METHODS[train], BASELINES[train])
+    if summaries:
+        usual, baseline = summary_rows.METHODS, summary_rows.BASELINE
     variants = [Variant.parse(name) for name in names or usual]
     for variant in variants:
         if summaries and len(variant.choices) > 1:

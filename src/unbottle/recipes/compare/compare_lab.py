@@ -11,7 +11,6 @@ from typing import Any
 
 from unbottle.eval.perplexity import likely_tokens
 from unbottle.recipes.any_lab import CONTENT, Report
-from unbottle.recipes.compare.comparison import BASELINE
 from unbottle.recipes.compare.parts import content, windows_of
 from unbottle.recipes.corpus import content_of
 from unbottle.recipes.lab import Lab
@@ -69,7 +68,7 @@ class CompareLab(Lab):
 
     def before(self, size: str) -> Any:
         """A fresh head predicts what the plain model does, and has a place for hidden states."""
-        return self.with_head(Variant.parse(BASELINE), 0, size).eval()
+        return self.with_head(Variant.parse(self.preset.baseline), 0, size).eval()
 
     def likely(self, part: str, size: str) -> list[Any]:
         """Which tokens are in W(k) of the plain model: the groups of all rows."""

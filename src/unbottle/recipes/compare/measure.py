@@ -11,7 +11,6 @@ from unbottle.eval import perplexity, tagger
 from unbottle.eval.effective_rank import effective_rank
 from unbottle.eval.gradient_share import gradient_share
 from unbottle.recipes.compare.compare_lab import BATCH, CompareLab
-from unbottle.recipes.compare.comparison import BASELINE
 from unbottle.recipes.experiment import Column, Experiment, Row
 from unbottle.recipes.paired import paired, percent
 from unbottle.recipes.perplexities import WHERE, dots
@@ -71,7 +70,7 @@ def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "
     return numbers
 
 
-def together(lab: Any, rows: Sequence[Row], *, baseline: str = BASELINE) -> dict[str, Any]:
+def together(lab: Any, rows: Sequence[Row], *, baseline: str) -> dict[str, Any]:
     """Each method against the baseline, on the windows and seeds that both have."""
     found: dict[str, dict[int, Any]] = {}
     said: dict[str, Any] = {}
@@ -111,7 +110,9 @@ def rates(methods: tuple[str, ...], name: str, told: str) -> Experiment:
     )
 
 
-def comparison_of(methods: tuple[str, ...], name: str, *, title: str, told: str, lr: float) -> Experiment:
+def comparison_of(
+    methods: tuple[str, ...], name: str, *, title: str, told: str, lr: float, baseline: str
+) -> Experiment:
     return Experiment(
         name=name,
         title=title,
@@ -119,7 +120,7 @@ def comparison_of(methods: tuple[str, ...], name: str, *, title: str, told: str,
         measure=measure,
         columns=(
             Column("Perplexity", "perplexity"),
-            Column("to Softmax + Mi", "difference"),
+            Column("to the baseline", "difference"),
             Column("95 %", "interval"),
             Column("better", "wins"),
             Column("in context", "context", 2, "by token"),
@@ -137,16 +138,16 @@ def comparison_of(methods: tuple[str, ...], name: str, *, title: str, told: str,
             Column("gradient", "gradient", 4, "other"),
         ),
         lab=CompareLab,
-        finish=together,
+        finish=partial(together, baseline=baseline),
         plot=dots,
-        note=NOTE.format(lr=lr),
+        note=NOTE.format(lr=lr, baseline=Variant.parse(baseline).title),
         told=told,
     )
 
 
 NOTE = (
     "All rows: the same windows in the same order, learning rate {lr:g} unless a row names its own. "
-    "To Softmax + Mi: difference of perplexities, "
+    "To the baseline, which is {baseline}: difference of perplexities, "
     "the interval by drawing the held-out windows again (paired, losses averaged over seeds), and with how many seeds "
     "it is better. In context, in W(100), elsewhere: by where the true next token was, W(100) is that of the model "
     "before training; names: by the tagger that results.json tells. Evenness, mass on the list and winner changes: "

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unbottle.recipes.compare.compare_lab import CompareLab
-from unbottle.recipes.compare.comparison import BASELINE
 from unbottle.recipes.compare.measure import comparison_of, rates
 from unbottle.recipes.record import Record
 from unbottle.recipes.reproduce import reproduce
@@ -29,6 +28,7 @@ def compare(lab: CompareLab, output: Path, methods: Sequence[str], *, seeds: Seq
         title=f"Output layers of {size} on {data}: {TRAINED[train]}",
         told=told,
         lr=lab.lr,
+        baseline=lab.preset.baseline,
     )
     return reproduce(experiment, lab, output, seeds=seeds)
 
@@ -38,7 +38,7 @@ def with_rates(lab: CompareLab, output: Path, rows: list[Variant], told: str) ->
 
     The one for all is chosen for the baseline.
     """
-    usual = [Variant.parse(f"{BASELINE} lr={rate:g}") for rate in lab.preset.lrs]
+    usual = [Variant.parse(f"{lab.preset.baseline} lr={rate:g}") for rate in lab.preset.lrs]
     choices = [each for each in (usual, *(row.choices for row in rows)) if len(each) > 1]
     tried = tuple(dict.fromkeys(str(variant) for each in choices for variant in each))
     losses: dict[str, float] = {}

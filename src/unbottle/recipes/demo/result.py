@@ -25,7 +25,7 @@ def result(shop: Workshop, seeds: int) -> dict[str, Any]:
         "text": {"what": description(), "licence": LICENCE, "train": told["train"], "test": told["test"]},
         "methods": METHODS,
         "training": {name: getattr(shop.plan.heads, name) for name in ("lr", "batch", "length", "epochs")}
-        | {"cpr_lr": shop.plan.cpr_lr or shop.plan.heads.lr, "form": shop.plan.form},
+        | {"form": shop.plan.form},
         "perplexity": {name: [without(found, "windows") for found in each] for name, each in measured.items()},
         "verdict": verdict(windows[SOFTMAX], windows[CPR]).to_dict(),
         "words": shop.found("words"),

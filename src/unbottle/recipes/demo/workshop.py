@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from unbottle.data import Windows
 from unbottle.hf import attach
 from unbottle.hf.safe import NO_CODE, SAFE
-from unbottle.recipes.demo.plan import BEFORE, CPR, METHODS, SOFTMAX, Plan
+from unbottle.recipes.demo.plan import BEFORE, METHODS, SOFTMAX, Plan
 from unbottle.recipes.demo.pretrained import place
 from unbottle.recipes.demo.source_code import Code
 from unbottle.recipes.demo.steps import Report
@@ -82,8 +82,7 @@ class Workshop:
 
     def settings(self, name: str, seed: int) -> Settings:
         states = str(self.folder / "states")
-        lr = self.plan.cpr_lr if name == CPR and self.plan.cpr_lr else self.plan.heads.lr
-        return replace(self.plan.heads, output=str(self.run(name, seed)), lr=lr, seed=seed, states=states)
+        return replace(self.plan.heads, output=str(self.run(name, seed)), seed=seed, states=states)
 
     def fresh(self, name: str, seed: int) -> Any:
         """The plain model with a new head, which predicts what the model predicted."""

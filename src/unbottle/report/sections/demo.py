@@ -42,7 +42,6 @@ def told(result: Mapping[str, Any]) -> list[str]:
     """The model, the text, the training: all that is needed to judge the numbers."""
     model, text, training = result["model"], result["text"], result["training"]
     licence = f", {model['licence']}" if model["licence"] else ""
-    own = "" if training.get("cpr_lr", training["lr"]) == training["lr"] else f", that of CPR {training['cpr_lr']:g}"
     methods = " and ".join(f"{name} (`{method}`)" for name, method in result["methods"].items())
     return [
         paragraph(
@@ -50,7 +49,7 @@ def told(result: Mapping[str, Any]) -> list[str]:
             f"Text: {text['what']} ({text['licence']}), {text['train']['tokens']:,} tokens of {text['train']['files']} "
             f"files to train on, {text['test']['tokens']:,} tokens of {text['test']['files']} other files held out. "
             f"The model is frozen; two heads, {methods}, are trained on the same hidden states in the same "
-            f"order, one pass, learning rate {training['lr']:g}{own}. Both start as the plain model (before). "
+            f"order, one pass, learning rate {training['lr']:g}. Both start as the plain model (before). "
             f"Form of the heads: {training['form']}.",
             "quiet",
         )
