@@ -106,7 +106,7 @@ $(DOCS_READY): pyproject.toml constraints.txt
 	@touch $@
 
 documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, docs/evidence.md, pictures
-	@$(BIN)/python scripts/readme_methods.py
+	@$(BIN)/python scripts/readme.py
 	@$(BIN)/python scripts/which_method.py
 	@$(BIN)/python scripts/evidence.py
 	@$(BIN)/python scripts/picture.py

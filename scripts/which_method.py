@@ -53,6 +53,8 @@ def advice(table: dict[str, dict[str, float]]) -> list[str]:
     gain = "it loses" if full["elsewhere"] > plain["elsewhere"] else "it gains too"
     return [
         "From our own measurements, all of them in `results/`: `python scripts/which_method.py` writes this page.",
+        "- **A pretrained model of today** gains far less than the small one whose numbers follow: "
+        "[measured](evidence.md).\n"
         f"- **Text that says names and things again** (stories, dialogues, documents, code): `{single}`, the lowest of "
         f"all methods with one softmax, {table[single]['perplexity']:.2f} beside {plain['perplexity']:.2f} of "
         f"`{PLAIN_MI}`.\n"

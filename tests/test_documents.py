@@ -70,9 +70,10 @@ def script(name: str) -> dict:
     return runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
 
 
-def test_tables_of_methods() -> None:
+def test_what_is_generated_in_the_readme() -> None:
+    """The tables of methods, and every number of real models."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert script("readme_methods")["updated"](text) == text, "make documents"
+    assert script("readme")["updated"](text) == text, "make documents"
 
 
 def test_which_method() -> None:
@@ -91,7 +92,7 @@ def test_evidence(tmp_path: Path) -> None:
     made = script("evidence")
     found = made["runs"]()
     assert found, "there are results of real models"
-    assert made["document"](found) == (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"), "make documents"
+    assert made["document"]() == (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"), "make documents"
     made["picture"](found, tmp_path / "again.svg")
     assert words_of_picture(ROOT / "docs" / "images" / "evidence.svg") == words_of_picture(tmp_path / "again.svg")
 

@@ -1,0 +1,235 @@
+"""The comparisons of real models in results/, as docs/evidence.md and README.md show them."""
+
+from __future__ import annotations
+
+import json
+from math import exp, inf
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from unbottle.cli.markdown import markdown
+from unbottle.recipes.compare import summary_rows
+from unbottle.recipes.compare.comparison import BASELINES, CPR, METHODS, SOFTMAX
+from unbottle.recipes.compare.measure import together
+from unbottle.recipes.experiment import Row
+from unbottle.recipes.variant import Variant
+from unbottle.report import Estimate
+
+ROOT = Path(__file__).parents[1]
+NAMES = {  # of folders of results/
+    "smollm2": "SmolLM2-135M", "smollm2-long": "SmolLM2-135M, eight times the text", "stories": "stories15M",
+}  # fmt: skip
+T5 = "t5"
+PLAIN = "plain"
+TEXTS = {"python": "Python's standard library", "wikitext-2": "WikiText-2", "openwebtext": "OpenWebText"}
+TEXTS_ORDER = [*TEXTS.values()]
+TRAINED = {"head": "head only", "all": "all weights", "lora": "LoRA and head"}
+SHOWN = {
+    "evenness": ("evenness", 3), "mass": ("mass on the list", 3), "changes": ("winner changes", 3),
+    "repeated": ("mass repeated", 3), "rank": ("effective rank", 0), "directions": ("directions", 0),
+    "gradient": ("gradient", 4), "head": ("head, M", 1), "cpu": ("training, CPU s", 0),
+}  # fmt: skip
+FAR = 0.05  # nats above the baseline
+WRITTEN = {
+    "document": ("in the dialogue", 2), "elsewhere": ("elsewhere", 2), "r1": ("R1", 2), "r2": ("R2", 2),
+    "rl": ("RL", 2), "support": ("support", 3), "novel-2": ("novel 2", 3), "repetition-3": ("repeated 3", 3),
+    "length": ("words", 1),
+}  # fmt: skip
+
+
+def label(method: str) -> str:
+    """Shorter than its title: what differs between rows of this page can be told from its value."""
+    variant = Variant.parse(method)
+    if variant.method is None:
+        return variant.title
+    told = (value if name in ("form", "convention") else f"{name} {value}" for name, value in variant.options)
+    return ", ".join([variant.method.title, *told])
+
+
+def shown(found: Estimate, digits: int) -> str:
+    return f"{found.mean:.{digits}f}" if found.count == 1 else found.show(digits)
+
+
+class Results:
+    """One folder of results/: rows by method and seed, and each beside the baseline."""
+
+    def __init__(self, folder: Path, baseline: str, order: tuple[str, ...]) -> None:
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        self.preset, self.data, self.baseline = data["settings"]["preset"], data["settings"]["data"], baseline
+        self.note = (folder / "table.md").read_text(encoding="utf-8")
+        self.rows: dict[str, dict[int, dict[str, Any]]] = {}
+        places = {str(Variant.parse(method)): place for place, method in enumerate(order)}
+        for row in sorted(data["rows"], key=lambda row: (places.get(row["method"], len(places)), row["seed"])):
+            self.rows.setdefault(row["method"], {})[row["seed"]] = row["found"]
+        rows = [Row(method, seed, "", found) for method, seeds in self.rows.items() for seed, found in seeds.items()]
+        self.together = together(None, rows, baseline=baseline)
+
+    @property
+    def command(self) -> str:
+        """A line for each row."""
+        told = next(line for line in self.note.splitlines() if line.startswith("`unbottle")).split("`")[1]
+        lines = told.replace(" --method ", " \\\n    --method ")
+        return f"```sh\n{lines}\n```"
+
+    def estimate(self, method: str, name: str) -> Estimate | None:
+        values = [found[name] for found in self.rows[method].values() if found.get(name) is not None]
+        return Estimate.of(values[:1] if method == PLAIN else values) if values else None
+
+    def cell(self, method: str, name: str, digits: int) -> str:
+        found = self.estimate(method, name)
+        return "" if found is None else shown(found, digits)
+
+    def beside(self, method: str) -> list[str]:
+        """The difference to the baseline, its interval, and with how many seeds it is better."""
+        return [self.together.get(method, {}).get(name, "") for name in ("difference", "interval", "wins")]
+
+    def told(self, method: str) -> str:
+        """The difference and its interval, in one cell."""
+        difference, interval, _ = self.beside(method)
+        return f"{difference} ({interval})"
+
+
+class Run(Results):
+    """One comparison of language models."""
+
+    def __init__(self, folder: Path) -> None:
+        train = folder.name.rpartition("-")[2]
+        super().__init__(folder, BASELINES[train], METHODS[train])
+        self.model, self.train = NAMES[folder.parent.name], train
+        self.lr = self.note.split("learning rate ")[1].split(" unless")[0]
+
+    @property
+    def text(self) -> str:
+        return next(title for name, title in TEXTS.items() if self.data.startswith(name))
+
+    @property
+    def title(self) -> str:
+        return f"{self.text}, {TRAINED[self.train]}"
+
+    @property
+    def seeds(self) -> int:
+        return max(len(seeds) for method, seeds in self.rows.items() if method != PLAIN)
+
+    def table(self) -> str:
+        names = ("perplexity", "context", "top", "elsewhere", "proper noun")
+        lines = []
+        for method in self.rows:
+            first, *others = (self.cell(method, name, 2) for name in names)
+            lines.append([label(method), first, *self.beside(method), *others])
+        header = ["", "perplexity", "to the baseline", "95 %", "better"]
+        return markdown([*header, "in context", "in W(100)", "elsewhere", "names"], lines)
+
+    def others(self) -> str:
+        """Lists, rank and cost, of what was measured."""
+        names = [
+            name for name in SHOWN if any(name in found for seeds in self.rows.values() for found in seeds.values())
+        ]
+        lines = [[label(method), *(self._mean(method, name) for name in names)] for method in self.rows]
+        return markdown(["", *(SHOWN[name][0] for name in names)], lines)
+
+    def _mean(self, method: str, name: str) -> str:
+        found = self.estimate(method, name)
+        return "" if found is None else f"{found.mean:.{SHOWN[name][1]}f}"
+
+    def verdict(self) -> str:
+        """In words, what the intervals say."""
+        groups: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": [], "broken": []}
+        for method, pair in self.together.items():
+            if pair["difference"] == "broken":
+                groups["broken"].append(label(method))
+            elif method != PLAIN and pair["low"] is not None:
+                name = "better" if pair["high"] < 0 else "worse" if pair["low"] > 0 else "not told apart"
+                groups[name].append(label(method))
+        said = [f"{name[0].upper()}{name[1:]}: {'; '.join(methods)}" for name, methods in groups.items() if methods]
+        best = self.best()
+        where = self.where(best)
+        return (
+            f"Beside {label(self.baseline)}, the baseline, by the 95 % intervals. {'. '.join(said)}.\n\n"
+            f"The lowest is **{label(best)}**, {exp(self.mean_loss(best)):.2f} beside "
+            f"{exp(self.mean_loss(self.baseline)):.2f}{where}. Learning rate {self.lr}, {self.seeds} "
+            f"{'seed' if self.seeds == 1 else 'seeds'}, {self.preset['train_tokens']:,} tokens to train on, "
+            f"{self.preset['test_tokens']:,} held out."
+        )
+
+    def best(self) -> str:
+        return min((method for method in self.rows if method != PLAIN), key=self.mean_loss)
+
+    def shown(self) -> list[str]:
+        """Rows of the picture: neither broken nor so far away that the others would be a dot."""
+        return [
+            method
+            for method, pair in self.together.items()
+            if method != PLAIN and pair.get("low") is not None and pair["low"] < FAR
+        ]
+
+    def cpr(self) -> str:
+        """In the form of the baseline."""
+        return self.baseline.replace(SOFTMAX, CPR)
+
+    def where(self, method: str) -> str:
+        if method == self.baseline:
+            return ""
+        pairs = []
+        for name, title in (("context", "in context"), ("top", "in W(100)"), ("elsewhere", "elsewhere")):
+            one, other = self.estimate(method, name), self.estimate(self.baseline, name)
+            if one is not None and other is not None:
+                pairs.append(f"{title} {one.mean / other.mean - 1:+.1%}")
+        return f" ({', '.join(pairs)})"
+
+    def difference(self, method: str) -> float:
+        """Of losses, with the seeds that both have."""
+        one, other = self.rows[method], self.rows[self.baseline]
+        return mean(
+            one[seed]["loss"] - other[seed]["loss"] for seed in one.keys() & other.keys() if "loss" in one[seed]
+        )
+
+    def mean_loss(self, method: str) -> float:
+        """Infinite where a training broke."""
+        return mean(found.get("loss", inf) for found in self.rows[method].values())
+
+
+class Summaries(Results):
+    """A comparison of encoder-decoders, which write summaries."""
+
+    title = "SAMSum, all weights"
+    model = "Flan-T5-small"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, summary_rows.BASELINE, summary_rows.METHODS)
+
+    def budget(self) -> str:
+        preset = self.preset
+        return (
+            f"All weights, {preset['pairs']:,} dialogues in batches of {preset['rows']['batch']}, learning rate "
+            f"{preset['rows']['lr']:g}; perplexity of {preset['held_out']:,} true summaries of the test set, the "
+            f"rest of the first {preset['test_pairs']:,} summaries that each model wrote (the interval: first seed)."
+        )
+
+    def table(self) -> str:
+        lines = []
+        for method, seeds in self.rows.items():
+            low, high = seeds[0]["intervals"]["r1"]
+            numbers = [self.cell(method, name, digits) for name, (_, digits) in WRITTEN.items()]
+            first = self.cell(method, "perplexity", 2)
+            lines.append([label(method), first, *self.beside(method), *numbers, f"{low:.1f} to {high:.1f}"])
+        header = ["", "perplexity", "to Softmax", "95 %", "better", *(title for title, _ in WRITTEN.values())]
+        return markdown([*header, "R1, 95 %"], lines)
+
+    def cepr(self) -> str:
+        return "softmax+cepr:20"
+
+
+def runs() -> list[Run]:
+    found = [Run(folder) for name in NAMES for folder in folders(name)]
+    models, order = [*NAMES.values()], [*TRAINED]
+    return sorted(found, key=lambda run: (models.index(run.model), order.index(run.train), TEXTS_ORDER.index(run.text)))
+
+
+def summaries() -> list[Summaries]:
+    return [Summaries(folder) for folder in folders(T5)]
+
+
+def folders(name: str) -> list[Path]:
+    found = sorted((ROOT / "results" / name).glob("*/results.json"))
+    return [path.parent for path in found if not path.parent.name.endswith("-lr")]
