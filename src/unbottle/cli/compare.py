@@ -38,7 +38,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="METHOD",
-            help='Rows, as softmax+c+mi or "softmax+c+mi form=difference"; repeatable. [thirteen or fourteen]',
+            help='Rows, as softmax+c+mi or "softmax+c+mi form=difference"; repeatable. [fourteen or fifteen]',
         ),
     ] = None,
     train: Annotated[str, typer.Option(metavar="WHAT", help="head, all or lora.")] = "head",

@@ -15,7 +15,7 @@ SOFTMAX = "softmax+mi"
 CPR = "softmax+cpr:20,100+mi"
 OTHERS = (
     "mos+mi", "pg+mi", "ps+mi", "softmax+c+mi", "softmax+p+mi", "softmax+r:20,100+mi", "softmax+cr:20,100+mi", CPR,
-    f"{CPR} convention=release",
+    f"{CPR} convention=release", "mos+cpr:20,100+mi",
 )  # fmt: skip
 STEADY = "form=steady"  # beside a frozen model the paper's form breaks at the learning rate of the softmax: LOG.md
 BASELINES = {"all": SOFTMAX, "head": f"{SOFTMAX} {STEADY}", "lora": f"{SOFTMAX} {STEADY}"}  # by what is trained
