@@ -36,7 +36,7 @@ def in_short(found: list[Run]) -> str:
     """The baseline, CPR, and what did best."""
     lines = []
     for run in found:
-        cells = [f"{run.model}, {run.title}", f"{exp(run.mean_loss(run.baseline)):.2f}"]
+        cells = [f"{run.model}, {run.title}", run.cell(run.baseline, "perplexity", 2)]
         for method in (run.cpr(), run.best()):
             cells += [label(method), run.told(method)]
         lines.append(cells)

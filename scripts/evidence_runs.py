@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import exp, inf
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -18,17 +17,21 @@ from unbottle.report import Estimate
 
 ROOT = Path(__file__).parents[1]
 NAMES = {  # of folders of results/
-    "smollm2": "SmolLM2-135M", "smollm2-long": "SmolLM2-135M, eight times the text", "stories": "stories15M",
+    "smollm2": "SmolLM2-135M-Instruct", "smollm2-long": "SmolLM2-135M-Instruct, eight times the text",
+    "stories": "stories15M",
 }  # fmt: skip
 T5 = "t5"
 PLAIN = "plain"
-TEXTS = {"python": "Python's standard library", "wikitext-2": "WikiText-2", "openwebtext": "OpenWebText"}
+TEXTS = {
+    "python": "Python's standard library", "wikitext-2": "WikiText-2", "openwebtext": "OpenWebText",
+    "samsum-dialogues": "SAMSum's dialogues",
+}  # fmt: skip
 TEXTS_ORDER = [*TEXTS.values()]
 TRAINED = {"head": "head only", "all": "all weights", "lora": "LoRA and head"}
 SHOWN = {
     "evenness": ("evenness", 3), "mass": ("mass on the list", 3), "changes": ("winner changes", 3),
     "repeated": ("mass repeated", 3), "rank": ("effective rank", 0), "directions": ("directions", 0),
-    "gradient": ("gradient", 4), "head": ("head, M", 1), "cpu": ("training, CPU s", 0),
+    "gradient": ("gradient", 2), "head": ("head, M", 1), "cpu": ("training, CPU s", 0),
 }  # fmt: skip
 FAR = 0.05  # nats above the baseline
 WRITTEN = {
@@ -133,27 +136,40 @@ class Run(Results):
         return "" if found is None else f"{found.mean:.{SHOWN[name][1]}f}"
 
     def verdict(self) -> str:
-        """In words, what the intervals say."""
+        """In words: better or worse by the interval and with every seed; what broke with a seed is neither."""
         groups: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": [], "broken": []}
         for method, pair in self.together.items():
-            if pair["difference"] == "broken":
-                groups["broken"].append(label(method))
-            elif method != PLAIN and pair["low"] is not None:
-                name = "better" if pair["high"] < 0 else "worse" if pair["low"] > 0 else "not told apart"
-                groups[name].append(label(method))
+            if method != PLAIN:
+                groups[self._group(method, pair)].append(label(method))
         said = [f"{name[0].upper()}{name[1:]}: {'; '.join(methods)}" for name, methods in groups.items() if methods]
         best = self.best()
-        where = self.where(best)
         return (
-            f"Beside {label(self.baseline)}, the baseline, by the 95 % intervals. {'. '.join(said)}.\n\n"
-            f"The lowest is **{label(best)}**, {exp(self.mean_loss(best)):.2f} beside "
-            f"{exp(self.mean_loss(self.baseline)):.2f}{where}. Learning rate {self.lr}, {self.seeds} "
+            f"Beside {label(self.baseline)}, the baseline. {'. '.join(said)}.\n\n"
+            f"The lowest is **{label(best)}**, {self.cell(best, 'perplexity', 2)} beside "
+            f"{self.cell(self.baseline, 'perplexity', 2)}{self.where(best)}. Learning rate {self.lr}, {self.seeds} "
             f"{'seed' if self.seeds == 1 else 'seeds'}, {self.preset['train_tokens']:,} tokens to train on, "
             f"{self.preset['test_tokens']:,} held out."
         )
 
+    def _group(self, method: str, pair: dict[str, Any]) -> str:
+        differences = self.differences(method)
+        if self.broke(method):
+            return "broken"
+        if pair["low"] is not None and (pair["high"] < 0 or pair["low"] > 0):
+            if max(differences) < 0:
+                return "better"
+            if min(differences) > 0:
+                return "worse"
+        return "not told apart"
+
     def best(self) -> str:
-        return min((method for method in self.rows if method != PLAIN), key=self.mean_loss)
+        """By the seeds that it has in common with the baseline, none of which broke."""
+        rows = [method for method in self.rows if method != PLAIN and self.differences(method)]
+        return min((method for method in rows if not self.broke(method)), key=self.difference)
+
+    def broke(self, method: str) -> bool:
+        """With one of its seeds, or more."""
+        return any("loss" not in found for found in self.rows[method].values())
 
     def shown(self) -> list[str]:
         """Rows of the picture: neither broken nor so far away that the others would be a dot."""
@@ -177,16 +193,14 @@ class Run(Results):
                 pairs.append(f"{title} {one.mean / other.mean - 1:+.1%}")
         return f" ({', '.join(pairs)})"
 
-    def difference(self, method: str) -> float:
-        """Of losses, with the seeds that both have."""
+    def differences(self, method: str) -> list[float]:
+        """Of losses, for each seed that did not break with either."""
         one, other = self.rows[method], self.rows[self.baseline]
-        return mean(
-            one[seed]["loss"] - other[seed]["loss"] for seed in one.keys() & other.keys() if "loss" in one[seed]
-        )
+        common = [seed for seed in one if "loss" in one[seed] and "loss" in other.get(seed, {})]
+        return [one[seed]["loss"] - other[seed]["loss"] for seed in common]
 
-    def mean_loss(self, method: str) -> float:
-        """Infinite where a training broke."""
-        return mean(found.get("loss", inf) for found in self.rows[method].values())
+    def difference(self, method: str) -> float:
+        return mean(self.differences(method))
 
 
 class Summaries(Results):

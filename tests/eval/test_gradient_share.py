@@ -20,9 +20,21 @@ def test_a_linear_layer() -> None:
     weight, state = torch.randn(50, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
     found = share_of(lambda changes: (state + changes) @ weight.T, 7, 4)
     gradient = (weight @ state).softmax(-1) - torch.nn.functional.one_hot(torch.tensor(7), 50)
-    there = weight @ torch.linalg.lstsq(weight, gradient[:, None]).solution[:, 0]
+    centred = weight - weight.mean(0)
+    there = centred @ torch.linalg.lstsq(centred, gradient[:, None]).solution[:, 0]
     assert found == pytest.approx(float(there.norm() / gradient.norm()), rel=1e-6)
     assert 0 < found < 1
+
+
+def test_logits_and_log_probabilities_are_the_same_distribution() -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(50, 4, dtype=torch.float64) + 1
+    shares = [share_of(lambda changes, of=of: of(changes @ weight.T), 7, 4) for of in (torch.clone, log_probabilities)]
+    assert shares[0] == pytest.approx(shares[1], rel=1e-6)
+
+
+def log_probabilities(logits: torch.Tensor) -> torch.Tensor:
+    return logits.log_softmax(-1)
 
 
 def test_all_of_it_where_nothing_is_lost() -> None:
@@ -71,6 +83,7 @@ def test_a_head_that_learnt_and_reads_what_was_before(method: str) -> None:
     with torch.no_grad():
         gradient = logits(torch.zeros(16)).softmax(-1)
     gradient[ids[-1]] -= 1
+    jacobian = jacobian - jacobian.mean(0)
     there = jacobian @ torch.linalg.lstsq(jacobian, gradient[:, None]).solution[:, 0]
     found = gradient_share(made, [WINDOWS[0]], positions=1, context=8)
     assert found.share == pytest.approx(float(there.norm() / gradient.norm()), rel=1e-5)

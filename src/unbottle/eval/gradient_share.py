@@ -28,7 +28,8 @@ class GradientShare:
     """share = |P_J g| / |g|, the mean over positions.
 
     g = p - y is the gradient of the loss by the logits, and J = d logits / d h, h the last hidden state of a position.
-    What moves h can move logits within the range of J only, which has D dimensions of V: P_J projects there.
+    What moves h can move logits within the range of J only, which has D dimensions of V: P_J projects there. What moves
+    all logits alike changes nothing and counts for nothing, so that logits and log-probabilities have the same share.
     """
 
     share: float
@@ -75,6 +76,7 @@ def share_of(logits: Any, label: int, size: int) -> float:
     gradient[label] -= 1
     steps = (STEP * torch.eye(size, dtype=torch.float64)).split(TOGETHER)
     jacobian: Float[Tensor, "D V"] = torch.cat([(logits(step) - logits(-step)) / (2 * STEP) for step in steps])
+    jacobian -= jacobian.mean(-1, keepdim=True)
     values, vectors = torch.linalg.eigh(jacobian @ jacobian.T)
     b = jacobian @ gradient
     kept = values > FAINT * values.max()

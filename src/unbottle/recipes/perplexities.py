@@ -53,7 +53,7 @@ def times(lab: Lab, rows: Sequence[Row]) -> dict[str, Any]:
     return {method: {"time": seconds / first} for method, seconds in medians.items()}
 
 
-def dots(rows: Sequence[Row], path: Path) -> None:
+def dots(rows: Sequence[Row], path: Path, *, mark: str = "Softmax + Mi") -> None:
     from unbottle.report import Estimate
     from unbottle.report.plot import dots as draw
 
@@ -61,7 +61,7 @@ def dots(rows: Sequence[Row], path: Path) -> None:
     for row in rows:
         if "perplexity" in row.found:  # or its training broke
             values.setdefault(Variant.parse(row.method).title, []).append(row.found["perplexity"])
-    draw({name: Estimate.of(each) for name, each in values.items()}, path, label="perplexity", mark="Softmax + Mi")
+    draw({name: Estimate.of(each) for name, each in values.items()}, path, label="perplexity", mark=mark)
 
 
 def curve(rows: Sequence[Row], path: Path) -> None:

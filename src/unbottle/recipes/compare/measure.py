@@ -135,11 +135,11 @@ def comparison_of(
             Column("mass repeated", "repeated", 3, "other"),
             Column("effective rank", "rank", 0, "other"),
             Column("directions", "directions", 0, "other"),
-            Column("gradient", "gradient", 4, "other"),
+            Column("gradient", "gradient", 2, "other"),
         ),
         lab=CompareLab,
         finish=partial(together, baseline=baseline),
-        plot=dots,
+        plot=partial(dots, mark=Variant.parse(baseline).title),
         note=NOTE.format(lr=lr, baseline=Variant.parse(baseline).title),
         told=told,
     )
