@@ -1,5 +1,6 @@
 """What the documents say is so: their code runs, their tables are what commands print, their links lead somewhere."""
 
+import os
 import re
 import runpy
 import textwrap
@@ -95,6 +96,19 @@ def test_evidence(tmp_path: Path) -> None:
     assert made["document"]() == (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"), "make documents"
     made["picture"](found, tmp_path / "again.svg")
     assert words_of_picture(ROOT / "docs" / "images" / "evidence.svg") == words_of_picture(tmp_path / "again.svg")
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "LOG.md"])
+def test_results_that_are_named_are_there(document: str) -> None:
+    named = set(re.findall(r"results/([a-z][\w-]*)", (ROOT / document).read_text(encoding="utf-8")))
+    assert named <= set(os.listdir(ROOT / "results"))
+
+
+def test_all_results_are_told() -> None:
+    text = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| .*", text, re.MULTILINE))
+    named = {name for line in told for name in re.findall(r"`([a-z0-9-]+)[`/]", line.split("|")[1])}
+    assert named == {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
 
 
 def test_the_picture(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What docs/evidence.md says of results: no row is better by luck, by one seed of several, or because the others broke."""
+"""What docs/evidence.md says of results: no row is better by luck, by one seed of several, or by what broke."""
 
 from __future__ import annotations
 
