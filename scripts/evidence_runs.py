@@ -83,6 +83,11 @@ class Results:
         found = self.estimate(method, name)
         return "" if found is None else shown(found, digits)
 
+    def change(self, method: str, name: str) -> str:
+        """By how much a number is above the baseline's; nothing, if one of them does not have it."""
+        one, other = self.estimate(method, name), self.estimate(self.baseline, name)
+        return "" if one is None or other is None else f"{one.mean / other.mean - 1:+.1%}"
+
     def beside(self, method: str) -> list[str]:
         """The difference to the baseline, its interval, and with how many seeds it is better."""
         return [self.together.get(method, {}).get(name, "") for name in ("difference", "interval", "wins")]
@@ -186,12 +191,9 @@ class Run(Results):
     def where(self, method: str) -> str:
         if method == self.baseline:
             return ""
-        pairs = []
-        for name, title in (("context", "in context"), ("top", "in W(100)"), ("elsewhere", "elsewhere")):
-            one, other = self.estimate(method, name), self.estimate(self.baseline, name)
-            if one is not None and other is not None:
-                pairs.append(f"{title} {one.mean / other.mean - 1:+.1%}")
-        return f" ({', '.join(pairs)})"
+        groups = {"context": "in context", "top": "in W(100)", "elsewhere": "elsewhere", "proper noun": "names"}
+        changes = {title: self.change(method, name) for name, title in groups.items()}
+        return f" ({', '.join(f'{title} {change}' for title, change in changes.items() if change)})"
 
     def differences(self, method: str) -> list[float]:
         """Of losses, for each seed that did not break with either."""

@@ -32,8 +32,8 @@ def evidence() -> str:
     rows = []
     for run, method in ((run, method) for run, method in chosen if method in run.rows):
         numbers = [run.cell(each, "perplexity", 2) for each in (run.baseline, method)]
-        rows.append([f"{run.model}: {run.title}", *numbers, *run.beside(method)])
-    return markdown(["", "softmax", "CPR", "difference", "95 %", "better, of seeds"], rows) + "\n"
+        rows.append([f"{run.model}: {run.title}", *numbers, *run.beside(method), run.change(method, "proper noun")])
+    return markdown(["", "softmax", "CPR", "difference", "95 %", "better, of seeds", "at names"], rows) + "\n"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
