@@ -12,6 +12,7 @@ from evidence_runs import NAMES, ROOT, Run, label, runs, summaries
 
 from unbottle.cli.markdown import markdown
 
+COLOURS = {"better": "#1b7837", "worse": "#b2182b"}
 PAGE = Path(__file__).with_suffix(".template.md")  # what is written by hand
 
 
@@ -60,7 +61,7 @@ def picture(found: list[Run], path: Path) -> None:
         for panel, run in zip(panels, line, strict=True):
             draw(panel, run, methods)
         panels[0].set_yticks(range(len(methods)), [label(method) for method in methods])
-        panels[0].invert_yaxis()
+        panels[0].set_ylim(len(methods) - 0.5, -0.5)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -73,7 +74,7 @@ def draw(panel: Any, run: Run, methods: list[str]) -> None:
             continue
         middle = 100 * (exp(run.difference(method)) - 1)
         low, high = (100 * (exp(end) - 1) for end in (pair["low"], pair["high"]))
-        colour = "#1b7837" if high < 0 else "#b2182b" if low > 0 else "#555555"
+        colour = COLOURS.get(run.group(method), "#555555")
         panel.plot([low, high], [place, place], color=colour, linewidth=2)
         panel.plot([middle], [place], "o", color=colour, markersize=5)
     panel.set_title(f"{run.model}\n{run.title}", fontsize=8)

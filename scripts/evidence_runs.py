@@ -143,9 +143,9 @@ class Run(Results):
     def verdict(self) -> str:
         """In words: better or worse by the interval and with every seed; what broke with a seed is neither."""
         groups: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": [], "broken": []}
-        for method, pair in self.together.items():
+        for method in self.together:
             if method != PLAIN:
-                groups[self._group(method, pair)].append(label(method))
+                groups[self.group(method)].append(label(method))
         said = [f"{name[0].upper()}{name[1:]}: {'; '.join(methods)}" for name, methods in groups.items() if methods]
         best = self.best()
         return (
@@ -156,8 +156,9 @@ class Run(Results):
             f"{self.preset['test_tokens']:,} held out."
         )
 
-    def _group(self, method: str, pair: dict[str, Any]) -> str:
-        differences = self.differences(method)
+    def group(self, method: str) -> str:
+        """What is said of it."""
+        differences, pair = self.differences(method), self.together[method]
         if self.broke(method):
             return "broken"
         if pair["low"] is not None and (pair["high"] < 0 or pair["low"] > 0):
