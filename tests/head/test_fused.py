@@ -149,7 +149,7 @@ def test_the_gradient_is_scaled_by_what_comes_from_above() -> None:
     ("method", "encoder_decoder"), [each for each in METHODS if set(Method.parse(each[0]).letters) & set("cer")]
 )
 def test_projections_that_are_learnt_as_differences(method: str, encoder_decoder: bool) -> None:
-    agree(Case(method, encoder_decoder, random_shape(5, batch=3), seed=6, form="difference"))
+    agree(Case(method, encoder_decoder, random_shape(5, batch=3), seed=6, form="residual"))
 
 
 @pytest.mark.parametrize(("method", "direct"), [("softmax+cpr:3,6+mi", set()), ("mos", {"q"}), ("ps+mi", {"h"})])

@@ -23,7 +23,7 @@ def model_of(method: str, seed: int):
     model = unbottle.attach(model, method)
     for parameter in model.head.parameters():
         if parameter.ndim > 1:
-            torch.nn.init.normal_(parameter, std=0.2)
+            torch.nn.init.normal_(parameter, std=0.2 * parameter.shape[1] ** 0.5)  # it is divided by that
     return model
 
 

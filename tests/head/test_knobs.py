@@ -104,7 +104,8 @@ def test_both_knobs_at_once(method: str, convention: str) -> None:
 def test_knobs_at_rest_change_no_bit(method: str, encoder_decoder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     case = build(method, encoder_decoder)
     before = log_probs(case, "whole")
-    monkeypatch.setattr(Knobs, "turn", lambda *args: pytest.fail("work was done for knobs that are not turned"))
+    unturned = "work was done for knobs that are not turned"
+    monkeypatch.setattr("unbottle.head.head.apply_knobs", lambda *args: pytest.fail(unturned))
     case.head.knobs = Knobs(always_allowed=(1,))
     assert torch.equal(log_probs(case, "whole"), before)
 

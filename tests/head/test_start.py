@@ -16,13 +16,13 @@ KINDS = [(name, kind) for name in (*PAPER_METHODS, *COMBINATIONS) for kind in (F
     ("name", "encoder_decoder"), [(n, k) for n, k in KINDS if k or "e" not in Method.parse(n).letters]
 )
 @pytest.mark.parametrize("quirks", [{}, {"scale": 0.3, "softcap": 4.0}])
-def test_fresh_head_is_the_plain_softmax(name: str, encoder_decoder: bool, quirks: dict) -> None:
+@pytest.mark.parametrize("form", ["scaled", "paper"])
+def test_fresh_head_is_the_plain_softmax(form: str, name: str, encoder_decoder: bool, quirks: dict) -> None:
     torch.manual_seed(0)
     size, vocabulary, batch, positions = 24, 211, 2, 30
     method = Method.parse(name)
-    head = Head(
-        HeadConfig(method=method, hidden_size=size, vocabulary=vocabulary, encoder_decoder=encoder_decoder)
-    ).double()
+    sizes = {"hidden_size": size, "vocabulary": vocabulary, "encoder_decoder": encoder_decoder}
+    head = Head(HeadConfig(method=method, form=form, **sizes)).double()
 
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(shape, dtype=torch.float64)
@@ -46,7 +46,8 @@ def test_fresh_head_is_the_plain_softmax(name: str, encoder_decoder: bool, quirk
 
 
 def test_the_paper_starts_pointers_at_a_whisper() -> None:
-    head = Head(HeadConfig(method=Method.parse("softmax+cepr:2+mi"), hidden_size=3, vocabulary=9, encoder_decoder=True))
+    sizes = {"hidden_size": 3, "vocabulary": 9, "encoder_decoder": True}
+    head = Head(HeadConfig(method=Method.parse("softmax+cepr:2+mi"), form="paper", **sizes))
     for name, projection in head.L.items():
         start = 1e-10 if name in ("PD", "LD", "PE", "LE") else 1.0
         want = torch.eye(3) * start if name == "LE" else torch.cat([torch.eye(3) * start, torch.zeros(3, 3)], dim=1)
@@ -56,19 +57,24 @@ def test_the_paper_starts_pointers_at_a_whisper() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ["softmax+cp", "ps", "copynet", "pg"])
-def test_every_projection_learns(name: str, dtype: torch.dtype, autocast: torch.dtype | None) -> None:
-    """1e-10 is nothing in fp16: products of whispers must not vanish, or P would never leave its start."""
+@pytest.mark.parametrize("form", ["scaled", "paper"])
+def test_every_projection_learns(form: str, name: str, dtype: torch.dtype, autocast: torch.dtype | None) -> None:
+    """1e-10 is nothing in fp16: products of whispers must not vanish, or P would never leave its start. In the scaled
+    form queries start at zero, as one factor of LoRA does, and keys learn from the second step on."""
     torch.manual_seed(0)
-    head = Head(HeadConfig(method=Method.parse(name), hidden_size=32, vocabulary=50)).to(dtype)
+    head = Head(HeadConfig(method=Method.parse(name), hidden_size=32, vocabulary=50, form=form)).to(dtype)
     head.reset_projections()
     ids = torch.randint(0, 50, (2, 12))
-    with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
-        distribution = head(
-            States(layers=torch.randn(2, 12, 1, 32).to(dtype), ids=ids),
-            Embedding(weight=torch.randn(50, 32).to(dtype)),
-        )
-        loss = distribution.nll(ids.roll(-1, 1)).mean()
-    (loss * 2.0**16).backward()  # as a gradient scaler does
-    for name, parameter in head.L.named_parameters():
-        if name.endswith("weight"):
-            assert parameter.grad.abs().max() > 0, name
+    states = States(layers=torch.randn(2, 12, 1, 32).to(dtype), ids=ids)
+    embedding = Embedding(weight=torch.randn(50, 32).to(dtype))
+    learnt = set()
+    for _ in range(2 if form == "scaled" else 1):
+        with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+            loss = head(states, embedding).nll(ids.roll(-1, 1)).mean()
+        head.zero_grad()
+        (loss * 2.0**16).backward()  # as a gradient scaler does
+        for name, parameter in head.L.named_parameters():
+            if parameter.grad.abs().max() > 0:
+                learnt.add(name)
+            parameter.data -= 0.01 * parameter.grad.sign()
+    assert learnt == set(dict(head.L.named_parameters()))

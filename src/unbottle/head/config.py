@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from unbottle.head.form import FORMS, Form, current_name
 from unbottle.spec import Method
 
 CONVENTIONS = ("paper", "release")
-FORMS = ("separate", "difference", "steady")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +20,11 @@ class HeadConfig:
     encoder_decoder: bool = False
     source_size: int | None = None  # width of the encoder's states; None: D
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
-    form: str = "separate"  # how the same is learnt: see `shares` and `is_steady`
+    form: str = "scaled"  # how the same functions are learnt: see `Form`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", Method.parse(self.method))
+        object.__setattr__(self, "form", current_name(self.form))
         for name in ("hidden_size", "vocabulary", "source_size"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
@@ -34,18 +35,9 @@ class HeadConfig:
         self.method.check(encoder_decoder=self.encoder_decoder, vocabulary=self.vocabulary)
 
     @property
-    def shares(self) -> bool:
-        """Form "difference", or "steady": L^f_C, L^f_E and L^f_R are learnt as what they add to L^f_V."""
-        return self.form != "separate"
-
-    @property
-    def is_steady(self) -> bool:
-        """Form "steady": Mi reads states of length sqrt(D), and every L^f that starts at nothing is divided by D^(1/4).
-
-        Hidden states of Llama and its like are large, and larger in some dimensions and below the last layer: without
-        this, a step of training moves some logits by hundreds.
-        """
-        return self.form == "steady"
+    def learnt(self) -> Form:
+        """What the form means."""
+        return FORMS[self.form]
 
     @property
     def block(self) -> tuple[int, int]:

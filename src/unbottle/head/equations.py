@@ -66,10 +66,16 @@ def _distribution(head: Head) -> list[str]:
     return text.split(",   ")
 
 
-def tamed(head: Head) -> list[str]:
-    """What the form "steady" does to large states."""
-    divided = [name for name, part in head.L.items() if isinstance(part, Projection) and part.divisor != 1.0]
-    names = ", ".join(f"L_{name}" for name in sorted(divided))
-    are = "are" if len(divided) > 1 else "is"
-    lines = ["L_h reads states of length sqrt(D)"] if head.L_h is not None and head.L_h.unit else []
-    return [*lines, *([f"{names} {are} divided by D^(1/4)"] if divided else [])]
+def parameterisation(head: Head) -> list[str]:
+    """How this head learns what its equations say: differences, divisors, what Mi reads."""
+    lines = [*differences(head)]
+    skips = [name for name, part in head.L.items() if isinstance(part, Projection) and part.skip]
+    lines += [f"f_{name} = h + L_{name}(q)" for name in skips]
+    if head.L_h is not None and head.L_h.unit:
+        lines.append("L_h reads states of length sqrt(D)")
+    if head.config.learnt.scaled and head.L:
+        lines.append("every L is divided by the square root of its width")
+    elif divided := [name for name, part in head.L.items() if isinstance(part, Projection) and part.divisor != 1.0]:
+        names, are = ", ".join(f"L_{name}" for name in sorted(divided)), "are" if len(divided) > 1 else "is"
+        lines.append(f"{names} {are} divided by D^(1/4)")
+    return lines

@@ -25,6 +25,7 @@ from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autoca
 
 BUFFER = 2**24  # numbers in the buffer of one softmax
 SELDOM = ("q", "h")  # most methods read them through projections only: no memory for gradients that never come
+PER_TOKEN = 16  # numbers that the partitions of a text keep for each position and token: about 64 bytes, measured
 EVALUATION = 4  # times as many without gradients: larger parts are faster, and nothing else takes memory
 
 
@@ -56,8 +57,7 @@ class _Function(torch.autograd.Function):
     def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *given: Tensor) -> Any:
         sums = _Sums(x, fused.parameters, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
-        numbers = BUFFER if sums.wanted else EVALUATION * BUFFER
-        for batch, rows in _parts(labels.shape, numbers // len(x.embedding.weight)):
+        for batch, rows in parts(x, records=sums.wanted):
             tape = Tape(records=sums.wanted)
             with sums.part(batch, rows, tape) as part, fused.workspace.lender(x.q.device) as lend, torch.enable_grad():
                 products = Products(part.embedding, tape, lend, weight)
@@ -139,6 +139,21 @@ class _Sums:
 
 def _zeros(like: Tensor, wanted: bool) -> Tensor | None:
     return torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32)) if wanted else None
+
+
+def parts(x: Inputs, *, records: bool) -> Iterator[tuple[slice, slice]]:
+    """Rows of the batch and positions to work on at once, so that memory stays the same however long a text is."""
+    numbers = max(len(x.embedding.weight), _numbers_of_texts(x))
+    return _parts(x.q.shape[:2], (BUFFER if records else EVALUATION * BUFFER) // numbers)
+
+
+def is_long(x: Inputs) -> bool:
+    """Whether a text takes more memory at a position than the vocabulary does."""
+    return _numbers_of_texts(x) > len(x.embedding.weight)
+
+
+def _numbers_of_texts(x: Inputs) -> int:
+    return PER_TOKEN * max(text.ids.shape[1] for text in (x.context, x.source) if text is not None)
 
 
 def _parts(shape: torch.Size, limit: int) -> Iterator[tuple[slice, slice]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Shaped
@@ -16,19 +16,21 @@ from unbottle.head.bases import Mixture, PointerGenerator, PointerSentinel
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import Distribution, check_labels
 from unbottle.head.embedding import Embedding
-from unbottle.head.fused import FusedLoss
+from unbottle.head.form import FORMS
+from unbottle.head.fused import FusedLoss, is_long, parts
 from unbottle.head.inputs import Inputs, SecondPass
-from unbottle.head.knobs import COPYING, Knobs
+from unbottle.head.knob_effects import COPYING, apply_knobs
+from unbottle.head.knobs import Knobs
 from unbottle.head.multi_input import MultiInput, Windows
 from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition
-from unbottle.head.partitions import CopyNet, WordByWord
+from unbottle.head.partitions import CopyNet, Reranker, WordByWord
 from unbottle.head.past import Past
 from unbottle.head.pointer import Pointer
 from unbottle.head.products import Products
-from unbottle.head.projection import WHISPER, Needs, Projection
+from unbottle.head.projection import Needs, Projection
 from unbottle.head.states import Source, States
-from unbottle.head.tokens import Tokens
+from unbottle.head.tokens import Readers, Tokens
 from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
 from unbottle.spec import LETTERS
 
@@ -37,6 +39,8 @@ GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "ps": PointerSentinel,
     "copynet": CopyNet,
 }
+
+MARK = "form"  # the name of the mark of a form among the weights
 
 Watch = Callable[[Inputs, Distribution], None]
 
@@ -57,12 +61,12 @@ class Head(nn.Module):
         self.objective = Objective()
         self.workspace = Workspace()
         self._knobs = Knobs()
-        method, size = config.method, config.hidden_size
+        method, size, form = config.method, config.hidden_size, config.learnt
         pointer = Pointer(source=config.encoder_decoder)
         self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
-        self.prior = Mixture(config.q_size, method.softmaxes) if method.base == "mos" else None
+        self.prior = Mixture(config.q_size, method.softmaxes, scaled=form.scaled) if method.base == "mos" else None
         self.gate = GATES[method.base](size, pointer) if method.base in GATES else None
-        self.L_h = MultiInput(size, *config.block, unit=config.is_steady) if method.mi else None
+        self.L_h = MultiInput(size, *config.block, unit=form.unit, scaled=form.scaled) if method.mi else None
         self.partitions = _partitions(config, self.gate)
 
         users: list[Partition | Pointer] = [*self.partitions]
@@ -70,34 +74,44 @@ class Head(nn.Module):
             users.append(pointer)
         needs = _needs(users)
         if method.base != "none":
-            needs = {name: Needs(name) for name in self.softmaxes} | needs
-        self.differences = {name for name, need in needs.items() if config.shares and need.scores_words}
+            needs = {name: Needs(name, "vocabulary") for name in self.softmaxes} | needs
+        self.differences = {name for name, need in needs.items() if form.residual and need.kind == "partition"}
         self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
         keys = {key for user in users for key in user.keys}
         self.context_keys = sorted(key for key in keys if needs[key].of == "q")
         self.source_keys = sorted(key for key in keys if needs[key].of == "source")
+        if form.mark is not None:
+            self.register_buffer(MARK, torch.empty((), dtype=torch.uint8))
+            self.set_mark()
 
-    @property
-    def reads_source(self) -> bool:
-        """Whether this head needs the encoder input."""
+    def reads_source(self, knobs: Knobs) -> bool:
+        """Whether this head needs the encoder input under these knobs."""
         letters = self.config.method.letters
         needed = bool(self.source_keys) or any(LETTERS[letter].needs_source for letter in letters)
-        return needed or (self.config.encoder_decoder and self.knobs.source_only)
+        return needed or (self.config.encoder_decoder and knobs.source_only)
+
+    @property
+    def copies(self) -> bool:
+        """Whether this head copies words of a text, so that knobs have something to turn."""
+        return self.gate is not None or any(partition.name in COPYING for partition in self.partitions)
 
     @property
     def knobs(self) -> Knobs:
-        """What is turned while this head predicts; set it for inference, set `Knobs()` to train."""
+        """The knobs of calls that bring none of their own; set them for inference, set `Knobs()` to train."""
         return self._knobs
 
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
-        copies = self.gate is not None or any(partition.name in COPYING for partition in self.partitions)
-        if knobs.turned and not copies:
+        self.check_knobs(knobs)
+        self._knobs = knobs
+
+    def check_knobs(self, knobs: Knobs) -> None:
+        """Refuse knobs that this head does not have."""
+        if knobs.turned and not self.copies:
             raise ValueError(
                 f"{knobs}: method {str(self.config.method)!r} has nothing to copy. "
                 "Knobs are for methods with c, e or p, and for pg, ps and copynet."
             )
-        self._knobs = knobs
 
     def forward(
         self,
@@ -107,9 +121,12 @@ class Head(nn.Module):
         source: Source | None = None,
         past: Past | None = None,
         second_pass: SecondPass | None = None,
+        knobs: Knobs | None = None,
     ) -> Distribution:
         """The distribution over the next word at each position. A `past` is read, then remembers these positions."""
-        return self.distribution(self.inputs(states, embedding, source=source, past=past, second_pass=second_pass))
+        return self.distribution(
+            self.inputs(states, embedding, source=source, past=past, second_pass=second_pass, knobs=knobs)
+        )
 
     def distribution(self, x: Inputs, logits: Callable[[Tensor], Logits] | None = None) -> Distribution:
         """Logits of the vocabulary, partitions in order, softmax. `logits` makes those of the vocabulary from f_V."""
@@ -130,9 +147,9 @@ class Head(nn.Module):
                 check.check_numbers(f"score of {partition.name}", scores.where(words.present, 0))
             first = first.overwrite(Write(partition.name, words, now, scores))
         distribution = replace(self._mix(x, (first, *others)), first_stage=first_stage)
-        if self.knobs.turned:
-            self.knobs.refuse_training(self.training)
-            distribution = self.knobs.turn(distribution, x, self.gate)
+        if x.knobs.turned:
+            x.knobs.refuse_training(self.training)
+            distribution = apply_knobs(distribution, x, self.gate)
         if self.watch is not None:
             self.watch(x, distribution)
         return distribution
@@ -163,11 +180,18 @@ class Head(nn.Module):
         products = Products(x.embedding, Tape(records=False), lambda *shape: lend(shape[:2], dtype=shape[2]))
         return self.distribution(x, products.logits)
 
+    def parts(self, x: Inputs) -> list[tuple[slice, slice]]:
+        """Rows of the batch and positions for which to `predict` at once: all, unless a long text takes more memory."""
+        reads_a_text = self.gate is not None or any(not isinstance(each, Reranker) for each in self.partitions)
+        if not reads_a_text or not self.fuses(x) or not is_long(x):
+            return [(slice(None), slice(None))]
+        return [*parts(x, records=False)]
+
     def fuses(self, x: Inputs) -> bool:
         """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""
         needs_dense = {
             "wbwr": self.config.method.wbwr is not None,
-            "knobs": self.knobs.turned,
+            "knobs": x.knobs.turned,
             "watch": self.watch is not None,
             "strict": self.strict,
             "torch.compile": torch.compiler.is_compiling(),
@@ -189,14 +213,20 @@ class Head(nn.Module):
         source: Source | None = None,
         past: Past | None = None,
         second_pass: SecondPass | None = None,
+        knobs: Knobs | None = None,
     ) -> Inputs:
-        """Hidden states become q, words become texts. Take `rows` of the result to work on some positions only."""
+        """Hidden states become q, words become texts. Take `rows` of the result to work on some positions only.
+
+        `knobs` are those of this call; None: those that are set on the head.
+        """
+        knobs = self.knobs if knobs is None else knobs
+        self.check_knobs(knobs)
         check.check_embedding(self.config, embedding)
         vocabulary = embedding.weight.shape[0]
         check.check_states(self.config, states, past, vocabulary, self._remembered())
         own = next(self.parameters(), None)
         check.check_dtype("layers", states.layers, own)
-        if self.reads_source:
+        if self.reads_source(knobs):
             check.check_source(self.config, source, len(states.ids), vocabulary)
             assert source is not None  # or it was refused
             check.check_dtype("source states", source.states, own)
@@ -224,25 +254,70 @@ class Head(nn.Module):
             q = self.L_h.q(h, windows.products(self.L_h))
             before = windows.products(self.L_h, later=1) if self.config.method.wbwr else None
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
-        visible = self._visible(seen, positions) & mask[..., None]
+        last = positions if self.config.convention == "paper" else positions - 1  # the authors' code: before itself
+        readers = Readers(seen["documents"], documents, last, mask)
         return Inputs(
             q=q,
             h=h,
             positions=positions,
-            context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], visible, keys),
-            source=self._source(source, past),
+            context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], keys, readers),
+            source=self._source(source, past) if self.reads_source(knobs) else None,
             embedding=embedding,
             L=self.L,
             L_h=self.L_h,
             before=before,
             second_pass=second_pass,
+            knobs=knobs,
         )
+
+    @torch.no_grad()
+    def fold(self) -> Head:
+        """A head with the paper's L^f that predicts the same: no differences, nothing divided. This one stays.
+
+        Mi that reads states of unit length goes on to do so: its form is "folded", and "paper" without such an Mi.
+        """
+        form = "folded" if self.L_h is not None and self.L_h.unit else "paper"
+        head = Head(replace(self.config, form=form)).to(next(self.parameters()))
+        weights = {name: tensor for name, tensor in self.state_dict().items() if name.startswith("gate.")}
+        for name, L in self.L.items():
+            assert isinstance(L, Projection)
+            for kind, tensor in zip(("weight", "bias"), L.folded(), strict=True):
+                if tensor is not None:
+                    weights[f"L.{name}.{kind}"] = tensor
+        for name in self.differences:
+            for kind in ("weight", "bias") if self.config.bias else ("weight",):
+                weights[f"L.{name}.{kind}"] = weights[f"L.{name}.{kind}"] + weights[f"L.V.{kind}"]
+        if self.L_h is not None:
+            weights |= {"L_h.weight": self.L_h.weight / self.L_h.divisor, "L_h.bias": self.L_h.bias}
+        if self.prior is not None:
+            weights |= {f"prior.{name}": each / self.prior.divisor for name, each in self.prior.named_parameters()}
+        head.load_state_dict(dict(head.named_buffers()) | weights)
+        return head
+
+    def set_mark(self) -> None:
+        """The mark of the form, beside the weights."""
+        if (mark := self.config.learnt.mark) is not None:
+            self.get_buffer(MARK).fill_(mark)
 
     def reset_projections(self) -> None:
         """L^f as they start, in the dtype they have now."""
         for projection in self.L.values():
             assert isinstance(projection, Projection)
             projection.reset_parameters()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Refuses weights of another form: their names and shapes are the same. An adapter of PEFT has no config."""
+        if any(name.startswith(prefix) for name in state_dict):
+            mark = state_dict.get(prefix + MARK)
+            there = None if mark is None else int(mark)
+            if there != self.config.learnt.mark:
+                known = [repr(name) for name, form in FORMS.items() if form.mark == there]
+                raise ValueError(
+                    f"these weights are of a head in the form {' or '.join(known) or 'of a newer unbottle'}, and this "
+                    f"head has the form {self.config.form!r}. Attach with the form that they were trained in: "
+                    "attach(model, method, form=...)."
+                )
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _remembered(self) -> list[str]:
         """Names of what this head keeps in a past."""
@@ -251,9 +326,7 @@ class Head(nn.Module):
     def _projection(self, need: Needs) -> Projection:
         size = self.config.hidden_size
         width = self.config.q_size if need.of == "q" else self.config.source_size or size
-        start = 0.0 if need.name in self.differences else need.start
-        divisor = size**0.25 if self.config.is_steady and start <= WHISPER else 1.0
-        return Projection(width, size, start=start, bias=self.config.bias, divisor=divisor)
+        return self.config.learnt.projection(need, width, size, bias=self.config.bias)
 
     def _projected(self, x: Inputs) -> Inputs:
         """With every f, each computed once.
@@ -278,25 +351,16 @@ class Head(nn.Module):
             return Distribution(logits)
         return self.gate.distribution(x, logits)
 
-    def _visible(self, seen: dict[str, Tensor], positions: Tensor) -> Tensor:
-        """Which tokens each position reads: up to itself (the authors' code: before itself), of its document."""
-        columns = torch.arange(seen["ids"].shape[1], device=positions.device)
-        last = positions[:, None] if self.config.convention == "paper" else positions[:, None] - 1
-        here = seen["documents"][:, positions]
-        return (columns <= last) & seen["readable"][:, None] & (seen["documents"][:, None] == here[..., None])
-
-    def _source(self, source: Source | None, past: Past) -> Tokens | None:
+    def _source(self, source: Source | None, past: Past) -> Tokens:
         """The encoder input as a text. Made once: a past remembers it."""
-        if not self.reads_source:
-            return None
         assert source is not None
         if not past.source:
             mask = torch.ones_like(source.ids, dtype=torch.bool) if source.mask is None else source.mask
             keys = {name: self.L[name](source.states) for name in self.source_keys}
-            text = Tokens.of(source.ids, mask, torch.zeros_like(source.ids), mask[:, None], keys)
-            past.source = {"ids": text.ids, "first": text.first, "visible": text.visible, **keys}
-        ids, first, visible = (past.source[name] for name in ("ids", "first", "visible"))
-        return Tokens(ids, first, visible, {name: past.source[name] for name in self.source_keys})
+            text = Tokens.of(source.ids, mask, torch.zeros_like(source.ids), keys)
+            past.source = {"ids": text.ids, "first": text.first, "readable": text.readable, **keys}
+        ids, first, readable = (past.source[name] for name in ("ids", "first", "readable"))
+        return Tokens(ids, first, readable, {name: past.source[name] for name in self.source_keys})
 
 
 def _needs(users: list[Partition | Pointer]) -> dict[str, Needs]:

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unbottle.head.embedding import Embedding
+from unbottle.head.knobs import Knobs
 from unbottle.head.multi_input import MultiInput
 from unbottle.head.tokens import Tokens
 from unbottle.ops import Words
@@ -32,6 +33,7 @@ class Inputs:
     L_h: MultiInput | None = None
     before: Float[Tensor, "B T D"] | None = None  # wbwR: what a position and those before it give to Mi of the next
     second_pass: SecondPass | None = None
+    knobs: Knobs = field(default_factory=Knobs)  # of this call
     projected: Mapping[str, Tensor] = field(default_factory=dict)  # every f, once the head has computed them
 
     def f(self, name: str) -> Float[Tensor, "B T D"]:
@@ -52,7 +54,7 @@ class Inputs:
 
     def part(self, batch: slice, rows: slice) -> Inputs:
         """The same inputs at some positions of some rows of the batch; tokens that come later are left out."""
-        last = int(self.positions[rows][-1]) + 1
+        last = int(self.positions[rows].max()) + 1
         return replace(
             self,
             q=self.q[batch, rows],

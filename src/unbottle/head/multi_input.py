@@ -21,23 +21,27 @@ class MultiInput(nn.Module):
     Layer offset outer (the last layer first), position offset inner. Positions before the start, of another document
     and padding are zeros. GELU in its tanh form, as in GPT-2. A linear layer of a concatenation is a sum of linear
     layers, L^h(++_{m,i} h_{t-i}^{M-m}) = b + sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, so the block is never written out.
-    With `unit` the states of the block are read at length sqrt(D), whatever their own.
+    With `unit` the states of the block are read at length sqrt(D), whatever their own. With `scaled` the weights are
+    sqrt(L W D) times as large, and the products divided by it: the start is the same, the steps of training are not.
     """
 
-    def __init__(self, size: int, layers: int, window: int, *, unit: bool = False) -> None:
+    def __init__(self, size: int, layers: int, window: int, *, unit: bool = False, scaled: bool = False) -> None:
         super().__init__()
         self.layers, self.window, self.unit = layers, window, unit
+        self.divisor = (layers * window * size) ** 0.5 if scaled else 1.0
         self.weight = nn.Parameter(torch.empty(size, layers * window * size))
         self.bias = nn.Parameter(torch.empty(size))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         bound = self.weight.shape[1] ** -0.5  # as any linear layer starts
-        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.weight, -bound * self.divisor, bound * self.divisor)
         nn.init.uniform_(self.bias, -bound, bound)
 
     def q(self, h: Float[Tensor, "*P D"], products: Float[Tensor, "*P D"]) -> Float[Tensor, "*P Q"]:
         """The last hidden state, widened by its block, of which the sum of products is known."""
+        if self.divisor != 1.0:
+            products = products / self.divisor
         return torch.cat([h, F.gelu(products + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
 
     def read(self, layers: Float[Tensor, "*P L D"]) -> Float[Tensor, "*P L D"]:

@@ -76,7 +76,7 @@ class Past:
         """Forget all but the first `length` positions."""
         if not 0 <= length <= len(self):
             raise ValueError(f"crop to {length} positions: this past has {len(self)}; give 0 to {len(self)}.")
-        self.tensors = {name: tensor[:, :length] for name, tensor in self.tensors.items()}
+        self.tensors = {name: tensor[:, :length] for name, tensor in self.tensors.items()} if length else {}
         if not length:
             self.source = {}
 

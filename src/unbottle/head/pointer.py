@@ -34,7 +34,10 @@ class Pointer:
 
     @property
     def needs(self) -> tuple[Needs, ...]:
-        return (Needs(self.query, WHISPER), Needs(self.key, WHISPER, "source" if self.source else "q"))
+        return (
+            Needs(self.query, "query", WHISPER),
+            Needs(self.key, "key", WHISPER, "source" if self.source else "q"),
+        )
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -14,24 +14,31 @@ from unbottle.ops import float16_widened
 WHISPER = 1e-10  # where the paper starts L_PD, L_LD, L_PE, L_LE: so quiet that a fresh head is the plain softmax
 
 
+# vocabulary: f . w_x for all words; partition: f . w_x for some, so it may be learnt as a difference from f_V;
+# query and key: the two factors of a product that is added to something; an added f . w_x is a query too
+Kind = Literal["vocabulary", "partition", "query", "key"]
+
+
 @dataclass(frozen=True)
 class Needs:
     """A projection that a partition or a distribution asks for."""
 
     name: str  # the paper's letters
-    start: float = 1.0
+    kind: Kind = "partition"
+    start: float = 1.0  # the paper's
     of: Literal["q", "source"] = "q"  # what it projects: q, or the states of the encoder
-    scores_words: bool = False  # f . w_x, as f_V does: may be learnt as its difference from f_V
 
 
 class Projection(nn.Linear):
-    """L^f = start * [I | 0]: identity on the h^M part of q, zero on the Mi part; bias zero.
+    """L^f(q) = (W q + b) / divisor, to which `skip` adds the h^M part of q.
 
-    A difference of two that start alike starts at 0. What it gives is divided by `divisor`.
+    W starts as start * [I | 0]: on the h^M part of q, zero on the Mi part; b starts at zero.
     """
 
-    def __init__(self, in_features: int, out_features: int, *, start: float, bias: bool, divisor: float = 1.0) -> None:
-        self.start, self.divisor = start, divisor
+    def __init__(
+        self, in_features: int, out_features: int, *, start: float, bias: bool, divisor: float = 1.0, skip: bool = False
+    ) -> None:
+        self.start, self.divisor, self.skip = start, divisor, skip
         super().__init__(in_features, out_features, bias=bias)
 
     @torch.no_grad()
@@ -44,7 +51,16 @@ class Projection(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         product = self._product(input)
+        if self.skip:
+            return torch.add(input[..., : self.out_features], product, alpha=1 / self.divisor)
         return product if self.divisor == 1.0 else product / self.divisor
+
+    def folded(self) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of the same function as a plain linear layer."""
+        weight = self.weight / self.divisor
+        if self.skip:
+            weight = weight + torch.eye(*weight.shape, dtype=weight.dtype, device=weight.device)
+        return weight, None if self.bias is None else self.bias / self.divisor
 
     def _product(self, input: Tensor) -> Tensor:
         if self.start in (0.0, 1.0):

@@ -11,6 +11,7 @@ from torch import Tensor
 from unbottle.head.distribution import Copied, Distribution
 from unbottle.head.head import Head
 from unbottle.head.inputs import Inputs
+from unbottle.head.knob_effects import copied_scores
 from unbottle.head.partitions import CopyNet, Local
 from unbottle.ops import DenseLogits, Write
 
@@ -26,7 +27,7 @@ def shares(head: Head, x: Inputs, distribution: Distribution) -> dict[str, Float
     if isinstance(head.gate, CopyNet):
         *before, write = first.written
         assert write.name == head.gate.name, "CopyNet combines with no other partition"
-        copied = Copied(write.words, head.knobs.copied(x, write.words, head.gate) - log_Z)
+        copied = Copied(write.words, copied_scores(x, write.words, head.gate) - log_Z)
         first = replace(first.overwrite(replace(write, scores=write.now)), written=tuple(before))
     log_weights = torch.zeros_like(log_Z) if distribution.log_weights is None else distribution.log_weights
     weight, *weights = log_weights.split(1, dim=-1)
@@ -56,7 +57,7 @@ def token_scores(head: Head, x: Inputs) -> dict[bool, Float[Tensor, "B T N"]]:
             zeros = x.q.new_zeros((len(x.q), len(x.positions), words.ids.shape[-1]))
             found[partition.source] = partition.score(x, words, zeros)
     if isinstance(head.gate, CopyNet):
-        found[head.gate.pointer.source] = head.knobs.copied(x, head.gate.pointer.text(x).words, head.gate)
+        found[head.gate.pointer.source] = copied_scores(x, head.gate.pointer.text(x).words, head.gate)
     return found
 
 

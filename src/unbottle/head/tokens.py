@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,6 +12,37 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbottle.ops import Words, float16_widened, widen
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The positions that read a text: each reads the tokens of its document up to a last one; padding reads none.
+
+    Kept as vectors, because positions x tokens is quadratic in the length of a text: `mask` builds it for the positions
+    that are left once a part has been cut out.
+    """
+
+    documents: Int[Tensor, "B N"]  # of the tokens
+    own: Int[Tensor, "B T"]  # the document of each position
+    last: Int[Tensor, " T"]  # the last token that each position reads
+    real: Bool[Tensor, "B T"]  # False on padding
+
+    def mask(self) -> Bool[Tensor, "B T N"]:
+        """Which tokens each position reads, whether they are readable or not."""
+        columns = torch.arange(self.documents.shape[1], device=self.documents.device)
+        here = self.documents[:, None] == self.own[..., None]
+        return here & (columns <= self.last[:, None]) & self.real[..., None]
+
+    def rows(self, rows: slice | Tensor) -> Readers:
+        """Some of the positions."""
+        return replace(self, own=self.own[:, rows], last=self.last[rows], real=self.real[:, rows])
+
+    def part(self, batch: slice, rows: slice, tokens: int) -> Readers:
+        """Some positions of some rows of the batch, and the first tokens."""
+        here = self.rows(rows)
+        return Readers(self.documents[batch, :tokens], here.own[batch], here.last, here.real[batch])
 
 
 @dataclass(frozen=True)
@@ -23,20 +55,49 @@ class Tokens:
 
     ids: Int[Tensor, "B N"]
     first: Int[Tensor, "B N"]  # column of the first occurrence of the same word in the same document
-    visible: Bool[Tensor, "B #T N"]
+    readable: Bool[Tensor, "B N"]  # whether the token has a word
     keys: Mapping[str, Tensor]  # local embeddings of the tokens, B N D each
+    readers: Readers | None = None  # None: every position reads all that is readable
 
     @staticmethod
-    def of(ids: Tensor, readable: Tensor, documents: Tensor, visible: Tensor, keys: Mapping[str, Tensor]) -> Tokens:
+    def of(
+        ids: Int[Tensor, "B N"],
+        readable: Bool[Tensor, "B N"],
+        documents: Int[Tensor, "B N"],
+        keys: Mapping[str, Tensor],
+        readers: Readers | None = None,
+    ) -> Tokens:
         """Tokens of a text; what is not readable has no word."""
         nothing = -1  # no word has this id, so what is not readable is nobody's first occurrence
-        return Tokens(ids.where(readable, 0), first_occurrence(ids.where(readable, nothing), documents), visible, keys)
+        first = first_occurrence(ids.where(readable, nothing), documents)
+        return Tokens(ids.where(readable, 0), first, readable, keys, readers)
+
+    @property
+    def visible(self) -> Bool[Tensor, "B #T N"]:
+        """Which tokens each position may read. Built when a method first asks: it is the largest part of a text."""
+        return self._once("visible", self._visible)
 
     @property
     def words(self) -> Words:
         """S = {x | x in the text}, each word once."""
+        return self._once("words", self._words)
+
+    def _visible(self) -> Tensor:
+        return self.readable[:, None] if self.readers is None else self.readable[:, None] & self.readers.mask()
+
+    def _words(self) -> Words:
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         return Words(self.ids[:, None], self.visible & (self.first == columns)[:, None])
+
+    def _once(self, name: str, make: Callable[[], Made]) -> Made:
+        """A cached property without a lock, which torch.compile does not know; it drops what is computed twice."""
+        if torch.compiler.is_compiling():
+            return make()
+        made = self.__dict__
+        if f"made {name}" not in made:
+            made[f"made {name}"] = make()
+        found: Made = made[f"made {name}"]
+        return found
 
     def dot(self, f: Float[Tensor, "B T D"], keys: Float[Tensor, "B N D"]) -> Float[Tensor, "B T N"]:
         """f . key of every token."""
@@ -45,14 +106,17 @@ class Tokens:
 
     def rows(self, rows: slice | Tensor) -> Tokens:
         """The same tokens as some positions see them."""
-        shared = self.visible.shape[1] == 1
-        return self if shared else replace(self, visible=self.visible[:, rows])
+        return self if self.readers is None else replace(self, readers=self.readers.rows(rows))
 
     def part(self, batch: slice, rows: slice, tokens: int) -> Tokens:
         """The first tokens of some rows of the batch, as some positions see them."""
-        visible = self.visible[batch] if self.visible.shape[1] == 1 else self.visible[batch, rows]
-        keys = {name: key[batch, :tokens] for name, key in self.keys.items()}
-        return Tokens(self.ids[batch, :tokens], self.first[batch, :tokens], visible[..., :tokens], keys)
+        return Tokens(
+            ids=self.ids[batch, :tokens],
+            first=self.first[batch, :tokens],
+            readable=self.readable[batch, :tokens],
+            keys={name: key[batch, :tokens] for name, key in self.keys.items()},
+            readers=None if self.readers is None else self.readers.part(batch, rows, tokens),
+        )
 
     def mean(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
         """Token scores -> word scores, the mean over the occurrences a position sees: f . mean(e) = mean(f . e)."""

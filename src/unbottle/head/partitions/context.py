@@ -6,7 +6,7 @@ from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import Needs
 from unbottle.ops import Logits, Words
-from unbottle.spec import Letter
+from unbottle.spec import LETTERS
 
 
 class Context(Partition):
@@ -15,7 +15,7 @@ class Context(Partition):
     order = 40
     name = "C"
     where, what = "x in c_t", "f_C . w_x"
-    needs = (Needs("C", scores_words=True),)
+    needs = (Needs("C"),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return x.context.words
@@ -24,4 +24,4 @@ class Context(Partition):
         return x.embedding.at(x.f("C"), words)
 
 
-register(Letter(letter="c", meaning="context partition"), lambda config: [Context()])
+register(LETTERS["c"], lambda config: [Context()])

@@ -6,7 +6,7 @@ from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import Needs
 from unbottle.ops import Logits, Words
-from unbottle.spec import Letter
+from unbottle.spec import LETTERS
 
 
 class Encoder(Partition):
@@ -15,7 +15,7 @@ class Encoder(Partition):
     order = 20
     name = "E"
     where, what = "x in I", "f_E . w_x"
-    needs = (Needs("E", scores_words=True),)
+    needs = (Needs("E"),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return x.text(source=True).words
@@ -24,4 +24,4 @@ class Encoder(Partition):
         return x.embedding.at(x.f("E"), words)
 
 
-register(Letter(letter="e", meaning="encoder partition", needs_source=True), lambda config: [Encoder()])
+register(LETTERS["e"], lambda config: [Encoder()])

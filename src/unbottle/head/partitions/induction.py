@@ -10,7 +10,7 @@ from unbottle.head.partition import Partition, register
 from unbottle.head.projection import Needs
 from unbottle.head.tokens import Tokens
 from unbottle.ops import Logits, Words
-from unbottle.spec import Letter
+from unbottle.spec import LETTERS
 
 
 class Induction(Partition):
@@ -22,7 +22,7 @@ class Induction(Partition):
     def __init__(self, n: int) -> None:
         self.n, self.name, self.order = n, f"I{n}", 50 + n
         self.where, self.what = f"x after the last {n} words, in c_t", f"now + f_{self.name} . w_x"
-        self.needs = (Needs(self.name, 0.0),)
+        self.needs = (Needs(self.name, "query", 0.0),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         text = x.context
@@ -48,4 +48,4 @@ def _matches(text: Tokens, positions: Tensor, n: int) -> Bool[Tensor, "B T N"]:
     return matches
 
 
-register(Letter(letter="i", meaning="induction: what followed before"), lambda config: [Induction(n) for n in (1, 2)])
+register(LETTERS["i"], lambda config: [Induction(n) for n in (1, 2)])

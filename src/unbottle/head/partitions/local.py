@@ -7,7 +7,7 @@ from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import WHISPER, Needs
 from unbottle.ops import Logits, Words
-from unbottle.spec import Letter
+from unbottle.spec import LETTERS
 
 
 class Local(Partition):
@@ -22,7 +22,10 @@ class Local(Partition):
         self.order = 30 if source else 50
         self.name, self.key = ("PE", "LE") if source else ("PD", "LD")
         self.where, self.what = "x in I" if source else "x in c_t", f"now + f_{self.name} . e_x,{self.key}"
-        self.needs = (Needs(self.name, WHISPER), Needs(self.key, WHISPER, "source" if source else "q"))
+        self.needs = (
+            Needs(self.name, "query", WHISPER),
+            Needs(self.key, "key", WHISPER, "source" if source else "q"),
+        )
         self.keys = (self.key,)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
@@ -37,4 +40,4 @@ def _both_sides(config: HeadConfig) -> list[Partition]:
     return [Local(source=source) for source in ([True, False] if config.encoder_decoder else [False])]
 
 
-register(Letter(letter="p", meaning="local embeddings (pointer)", bases=("softmax", "mos")), _both_sides)
+register(LETTERS["p"], _both_sides)

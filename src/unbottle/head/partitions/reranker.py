@@ -7,7 +7,7 @@ from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import Needs
 from unbottle.ops import Logits, Words, top
-from unbottle.spec import Letter
+from unbottle.spec import LETTERS
 
 
 class Reranker(Partition):
@@ -18,7 +18,7 @@ class Reranker(Partition):
     def __init__(self, name: str, k: int) -> None:
         self.name, self.k = name, k
         self.where, self.what = f"x in W({k})", f"f_{name} . w_x"
-        self.needs = (Needs(name, scores_words=True),)
+        self.needs = (Needs(name),)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return logits.top(self.k)
@@ -53,4 +53,4 @@ def _largest_first(config: HeadConfig) -> list[Partition]:
     return list(rerankers)
 
 
-register(Letter(letter="r", meaning="reranker partition", takes_ks=True), _largest_first)
+register(LETTERS["r"], _largest_first)

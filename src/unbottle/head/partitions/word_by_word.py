@@ -20,7 +20,7 @@ class WordByWord(Partition):
 
     order = 90
     name = "WBWR"
-    needs = (Needs("R"), Needs("LD", WHISPER))
+    needs = (Needs("R", "query"), Needs("LD", "key", WHISPER))
 
     def __init__(self, k: int) -> None:
         self.k = k
