@@ -8,6 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.installed
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 TORCH := $(shell grep '^torch==' constraints.txt)
+OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"/\1/p' pyproject.toml)
 
 # The oldest transformers that pyproject.toml allows. It wants its own hub client and tokenizers: those stay unpinned.
 OLDEST       := transformers==5.12.0
@@ -20,10 +21,13 @@ ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
 # The page of `unbottle app` in a browser, which is the machine's own: apt-get install chromium.
-# Gradio does not take the newest pillow yet, so here is another one.
-BROWSER_PILLOW := pillow==12.3.0
-BROWSER_READY  := .venv-browser/.installed
-BROWSER_PIP    := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-browser/constraints.txt
+BROWSER_READY := .venv-browser/.installed
+BROWSER_PIP   := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+
+# `make app`: Gradio in .venv, and the models of the demo that was run.
+APP_READY := .venv/.installed-app
+DEMOS     := runs/demo runs/demo-quick
+DEMO      ?= $(firstword $(patsubst %/cpr/model/config.json,%,$(wildcard $(DEMOS:%=%/cpr/model/config.json))) $(DEMOS))
 
 # The site: the pages are made in .venv, which has unbottle, and put together by Zensical in an environment of its own.
 DOCS_READY := .venv-docs/.installed
@@ -33,7 +37,7 @@ PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-full test-oldest test-ecosystem test-browser docs documents format format-check lint types security audit check fuzz clean
+.PHONY: help setup demo app demo-models test test-full test-oldest test-ecosystem test-browser docs documents format format-check lint types security audit check fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -45,7 +49,7 @@ setup: $(READY) ## make .venv with the pinned packages and unbottle itself, edit
 # torch comes first, in a call of its own and by exact version, so that the machine's own build of that
 # version (CPU only, say) is taken where there is one, and nothing later replaces it.
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("The pinned packages need Python 3.11 or newer, and $(PYTHON) is %d.%d. Name another: make setup PYTHON=python3.12" % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= tuple(map(int, "$(OLDEST_PYTHON)".split("."))) or sys.exit("Unbottle needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is %d.%d. Name another: make setup PYTHON=python$(OLDEST_PYTHON)" % v)'
 	@echo "Installing into .venv (the first time takes a few minutes)"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) $(TORCH)
@@ -54,6 +58,17 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY) ## see a softmax head and a CPR head on a real model (ARGS=--quick: a tiny one, nothing is downloaded)
 	@$(BIN)/unbottle demo $(ARGS)
+
+app: demo-models $(APP_READY) ## open the page with the models of make demo (DEMO=runs/mine: those of another folder)
+	@$(BIN)/unbottle app $(DEMO)/softmax/model $(DEMO)/cpr/model --open $(ARGS)
+
+demo-models:
+	@test -e $(DEMO)/cpr/model/config.json || { echo "$(DEMO) has no models. Run make demo or make demo ARGS=--quick first, or name a folder: make app DEMO=runs/mine" >&2; exit 2; }
+
+$(APP_READY): $(READY)
+	@echo "Installing Gradio into .venv"
+	@$(PIP) --editable '.[dev,app]'
+	@touch $@
 
 test: $(READY) ## run the tests, the long matrix left out
 	@$(PYTEST)
@@ -89,8 +104,6 @@ test-browser: $(BROWSER_READY) ## run the tests of the page in chromium; without
 $(BROWSER_READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv-browser (the first time takes a few minutes)"
 	@$(PYTHON) -m venv .venv-browser
-	@sed '/^pillow==/d' constraints.txt > .venv-browser/constraints.txt
-	@echo $(BROWSER_PILLOW) >> .venv-browser/constraints.txt
 	@$(BROWSER_PIP) $(TORCH)
 	@$(BROWSER_PIP) --editable '.[dev,app]' playwright
 	@touch $@

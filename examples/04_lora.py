@@ -1,5 +1,6 @@
 """Fine-tune a model by LoRA, with a new output layer: python examples/04_lora.py [model] [method]
 
+The learning rate is that of LoRA; a head needs no other. The method none is plain LoRA, to compare with.
 Needs `pip install 'unbottle[train]'`.
 """
 
@@ -25,7 +26,7 @@ def main(name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20
     config = LoraConfig(
         task_type="CAUSAL_LM",
         r=8,
-        modules_to_save=["head"],  # or the head would be frozen
+        modules_to_save=["head"] if method != "none" else None,  # or the head would be frozen
         target_modules="all-linear",
         exclude_modules=r"head\..*",  # the head is trained as a whole, it needs no adapters of its own
     )
@@ -40,7 +41,8 @@ def main(name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20
         ids = [tokenizer(text, return_tensors="pt")["input_ids"][0] for text in TEXTS]
         data = [{"input_ids": text, "labels": text} for text in ids]
         # HeadGradientCallback stops a training that leaves out the head, for whatever reason.
-        trainer = Trainer(model, arguments, train_dataset=data, callbacks=[HeadGradientCallback()])
+        watch = [HeadGradientCallback()] if method != "none" else []
+        trainer = Trainer(model, arguments, train_dataset=data, callbacks=watch)
         trainer.train()
 
         model.save_pretrained(folder)  # adapters and head; the base model is not in there

@@ -9,7 +9,7 @@ from typing import Any
 
 from unbottle.cli.markdown import markdown
 from unbottle.recipes.compare import summary_rows
-from unbottle.recipes.compare.comparison import BASELINES, CPR, METHODS, SOFTMAX
+from unbottle.recipes.compare.comparison import CPR, METHODS, SOFTMAX
 from unbottle.recipes.compare.measure import together
 from unbottle.recipes.experiment import Row
 from unbottle.recipes.variant import Variant
@@ -41,6 +41,14 @@ WRITTEN = {
 }  # fmt: skip
 
 
+FORMS = ("", " form=steady", " form=paper")  # in the order of preference for a baseline
+
+
+def in_order(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """All rows that these methods may have, form by form."""
+    return tuple(f"{method}{form}" for form in FORMS for method in methods if "form=" not in method)
+
+
 def label(method: str) -> str:
     """Shorter than its title: what differs between rows of this page can be told from its value."""
     variant = Variant.parse(method)
@@ -57,16 +65,18 @@ def shown(found: Estimate, digits: int) -> str:
 class Results:
     """One folder of results/: rows by method and seed, and each beside the baseline."""
 
-    def __init__(self, folder: Path, baseline: str, order: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, baseline: str, methods: tuple[str, ...]) -> None:
         data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        self.preset, self.data, self.baseline = data["settings"]["preset"], data["settings"]["data"], baseline
+        self.preset, self.data = data["settings"]["preset"], data["settings"]["data"]
         self.note = (folder / "table.md").read_text(encoding="utf-8")
         self.rows: dict[str, dict[int, dict[str, Any]]] = {}
-        places = {str(Variant.parse(method)): place for place, method in enumerate(order)}
+        order = [str(Variant.parse(method)) for method in in_order(methods) if not method.startswith(f"{PLAIN} ")]
+        places = {method: place for place, method in enumerate(order)}
         for row in sorted(data["rows"], key=lambda row: (places.get(row["method"], len(places)), row["seed"])):
             self.rows.setdefault(row["method"], {})[row["seed"]] = row["found"]
+        self.baseline = next(f"{baseline}{form}" for form in FORMS if f"{baseline}{form}" in self.rows)
         rows = [Row(method, seed, "", found) for method, seeds in self.rows.items() for seed, found in seeds.items()]
-        self.together = together(None, rows, baseline=baseline)
+        self.together = together(None, rows, baseline=self.baseline)
 
     @property
     def command(self) -> str:
@@ -103,7 +113,7 @@ class Run(Results):
 
     def __init__(self, folder: Path) -> None:
         train = folder.name.rpartition("-")[2]
-        super().__init__(folder, BASELINES[train], METHODS[train])
+        super().__init__(folder, SOFTMAX, METHODS)
         self.model, self.train = NAMES[folder.parent.name], train
         self.lr = self.note.split("learning rate ")[1].split(" unless")[0]
 
@@ -234,7 +244,8 @@ class Summaries(Results):
         return markdown([*header, "R1, 95 %"], lines)
 
     def cepr(self) -> str:
-        return "softmax+cepr:20"
+        """In the form of the baseline."""
+        return self.baseline.replace("softmax", "softmax+cepr:20")
 
 
 def runs() -> list[Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -96,7 +97,7 @@ class Case:
         *,
         seed: int = 0,
         convention: str = "paper",
-        form: str = "separate",
+        form: str = "paper",
         quirks: bool = False,
         exact: bool = False,
     ) -> None:
@@ -176,7 +177,7 @@ class Case:
             softmaxes=method.softmaxes,
             convention=self.config.convention,
             encoder_decoder=encoder,
-            unit=self.config.form == "steady",
+            unit=self.config.form in ("scaled", "folded", "steady"),
             parameters=self._parameters(),
             weight=self.weight,
             bias=self.embedding.bias,
@@ -194,23 +195,29 @@ class Case:
         )
 
     def _parameters(self) -> dict[str, Tensor]:
-        """As the equations have them: a projection that is learnt as a difference is L^f_V and that difference, and one
-        that is divided is divided."""
-        given = dict(self.head.named_parameters())
-        learnt = {name.split(".")[1] for name in given if name.startswith("L.")} & {"C", "E", "R1", "R2", "R3"}
-        if self.config.form == "separate":
-            return given
-        kinds = ("weight", "bias") if self.config.bias else ("weight",)
-        tamed = {*learnt, "PD", "LD", "PE", "LE", "I1", "I2"} if self.config.form == "steady" else {}
-        found = given | {
-            name: given[name] / SIZE**0.25
-            for name in (f"L.{projection}.{kind}" for projection in tamed for kind in kinds)
-            if name in given
-        }
-        return found | {
-            name: found[name] + given[f"L.V.{kind}"]
-            for name, kind in ((f"L.{projection}.{kind}", kind) for projection in learnt for kind in kinds)
-        }
+        """As the equations have them, whatever the form in which they are learnt."""
+        given, form = dict(self.head.named_parameters()), self.config.form
+        found = given | {name: given[name] / divisor for name, divisor in self._divisors(given).items()}
+        if form == "scaled":
+            for name in ("L.V.weight", "L.V2.weight", "L.V3.weight"):
+                if name in found:
+                    found[name] = found[name] + torch.eye(*found[name].shape, dtype=torch.float64)
+        if form not in ("paper", "folded"):
+            for name, kind in itertools.product(("C", "E", "R1", "R2", "R3"), ("weight", "bias")):
+                if f"L.{name}.{kind}" in found:
+                    found[f"L.{name}.{kind}"] = found[f"L.{name}.{kind}"] + found[f"L.V.{kind}"]
+        return found
+
+    def _divisors(self, given: dict[str, Tensor]) -> dict[str, float]:
+        """By what each parameter is divided: by the square root of its width, or some by D^(1/4)."""
+        if self.config.form == "scaled":
+            widths = {name.rpartition(".")[0]: weight.shape[-1] for name, weight in given.items() if weight.ndim == 2}
+            names = {name for name in given if name.startswith(("L.", "prior."))} | ({"L_h.weight"} & set(given))
+            return {name: widths[name.rpartition(".")[0]] ** 0.5 for name in names}
+        if self.config.form == "steady":
+            tamed = ("C", "E", "R1", "R2", "R3", "PD", "LD", "PE", "LE", "I1", "I2")
+            return {name: SIZE**0.25 for name in given if name.startswith("L.") and name.split(".")[1] in tamed}
+        return {}
 
     def whole(self) -> Iterator:
         yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)

@@ -54,7 +54,8 @@ LINES = {
         file="it reads nothing", model="it loads nothing", output="it prints",
     ),
     "generate": Line(
-        works="{causal} --file {text} --new-tokens 3 --output {output}.txt", interrupt="unbottle.cli.predicting:one",
+        works="{causal} --file {text} --max-new-tokens 3 --output {output}.txt",
+        interrupt="unbottle.cli.predicting:one",
         file=("... --file {wrong}", "... --file {wrong}.txt"), model=("{wrong} --prompt a", "... {wrong}"),
     ),
     "bench": Line(
@@ -76,7 +77,7 @@ LINES = {
         elsewhere=("... --work {wrong}",),
     ),
     "summarize": Line(
-        works="{text} --model {seq2seq} --max-length 4 --output {output}.txt",
+        works="{text} --model {seq2seq} --max-new-tokens 4 --output {output}.txt",
         interrupt="unbottle.cli.predicting:one",
         file=("{wrong} --model {seq2seq}", "{wrong}.txt --model {seq2seq}"), model=("... --model {wrong}",),
         takes="seq2seq",

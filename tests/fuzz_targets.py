@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gzip
 import json
+import resource
 import shutil
 import signal
 import tempfile
@@ -24,6 +25,7 @@ import torch
 from byte_pairs import byte_pairs
 from cases import SIZE, VOCABULARY
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from strategies import methods
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
@@ -110,7 +112,7 @@ WORDS = [
     "x",
     " ",
 ]
-NUMBERS = ["0", "1", "2", "20", "100", "-1", "01", "9" * 9, "9" * 40, "1.5", "²", "\u0663", "inf"]
+NUMBERS = ["0", "100000", "1", "2", "20", "100", "-1", "01", "9" * 9, "9" * 40, "1.5", "²", "\u0663", "inf"]
 METHODS = st.one_of(
     st.text(max_size=30),
     st.lists(st.sampled_from([*WORDS, *NUMBERS]), max_size=12).map("".join),
@@ -158,7 +160,10 @@ USUAL: dict[str, st.SearchStrategy[Any]] = {
     "output": st.just("runs/x"), "shuffle": st.booleans(), "max_steps": st.integers(1, 9), "report_to": st.just("[]"),
 }  # fmt: skip
 ODD = st.one_of(
-    JSON, st.sampled_from(["1e999", "!!python/name:os.system", "&a [*a]", "2020-13-45", ".nan", "0x", "1_0"])
+    JSON,
+    st.sampled_from(
+        ["1e999", "!!python/name:os.system", "&a [*a]", "&b [1, 2]\nbatch: *b", "2020-13-45", ".nan", "0x", "1_0"]
+    ),
 )
 YAML = st.one_of(
     st.binary(max_size=60),
@@ -295,6 +300,56 @@ def checkpoint(structure: Any) -> None:
         (here / "state.json").write_text(json.dumps(structure), encoding="utf-8")
         with refusals():
             read_state(here, "state")
+
+
+# -- saved models
+
+ABSURD = st.sampled_from([0, -1, 1, 7, 10**4, 10**6, 10**9, 10**12, 10**30, 1.5, None, "8", [8], True])
+SAVED = st.tuples(
+    st.dictionaries(
+        st.sampled_from(["n_embd", "n_layer", "n_head", "n_positions", "vocab_size", "n_inner"]), ABSURD, max_size=2
+    ).filter(lambda changes: not _slow(changes.get("n_layer"))),
+    st.dictionaries(
+        st.sampled_from(["method", "hidden_size", "vocabulary", "source_size", "form"]),
+        st.one_of(ABSURD, METHODS, st.sampled_from(["softmax+c+mi:3x100000", "mos:9999+c", "softmax+c+mi:200x200"])),
+        max_size=2,
+    ),
+    st.sampled_from([None, None, float("nan"), float("inf"), -float("inf"), 1e30]),
+)
+MEMORY = 300_000  # KB that a model of a few thousand weights may take
+
+
+def _slow(layers: Any) -> bool:
+    """transformers makes modules for as many layers as a config says, without memory but not without time."""
+    return isinstance(layers, int) and layers > 10**3
+
+
+def saved_model(given: tuple[dict[str, Any], dict[str, Any], float | None]) -> None:
+    """A folder whose config or weights were changed: refused, or the model is what was saved."""
+    changes, head_changes, value = given
+    with folder() as here:
+        shutil.copytree(saved_folder(), here / "model")
+        path = here / "model" / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8"))
+        config.update(changes)
+        config["unbottle"].update(head_changes)
+        path.write_text(json.dumps(config), encoding="utf-8")
+        if value is not None:
+            weights = load_file(here / "model" / "model.safetensors")
+            weights["head.L.C.weight"].view(-1)[1] = value
+            save_file(weights, here / "model" / "model.safetensors", metadata={"format": "pt"})
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with refusals():
+            model = unbottle.load(here / "model")
+            assert all(weight.isfinite().all() for weight in model.head.state_dict().values())
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY, given
+
+
+@functools.cache
+def saved_folder() -> Path:
+    made = Path(tempfile.mkdtemp())
+    explained_model("gpt2").save_pretrained(made)
+    return made
 
 
 # -- explain
@@ -448,6 +503,7 @@ TARGETS = {
     "model config": Target(MODELS, model_config),
     "data": Target(data_files(), data),
     "checkpoint": Target(STATES, checkpoint),
+    "saved model": Target(SAVED, saved_model),
     "explain": Target(EXPLAINED, explained),
     "head": Target(hostile(), hostile_head),
 }

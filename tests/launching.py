@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from unbottle.train.preemption import PREEMPTED
+
 Runs = Callable[[str], Path]
 
 CPR, CEPR = {"kind": "lm", "method": "softmax+cpr:5,20+mi"}, {"kind": "summaries", "method": "s+cepr:20+mi"}
@@ -22,6 +24,11 @@ DDP, FSDP2 = {"processes": 2, "engine": "ddp"}, {"processes": 2, "engine": "fsdp
 FIFTY = {"options": {"max_steps": 50, "save_every": None, "eval_every": 25}}
 TEN = {"options": {"max_steps": 10, "save_every": 3, "accumulate": 2, "eval_every": 4, "head_lr": 2.0}}
 PATIENCE = 3600  # seconds; on a machine that is busy with other things a minute of work takes a while
+
+
+def terminated(rank: int, where: str, count: int) -> dict:
+    """This process gets SIGTERM, and both end with a checkpoint."""
+    return {"kill": {"rank": rank, "where": where, "count": count, "signal": "SIGTERM"}}
 
 
 def killed(rank: int, where: str, count: int) -> dict:
@@ -45,7 +52,9 @@ def folder_of(runs: dict[str, list[dict]], tmp_path_factory: pytest.TempPathFact
     jobs = [job | {"folder": str(folders[name])} for name, each in runs.items() for job in each]
     found, said = launch(jobs)
     for job, codes in zip(jobs, found, strict=True):
-        if kill := job.get("kill"):
+        if (kill := job.get("kill")) and "signal" in kill:
+            assert codes == [PREEMPTED] * len(codes), (job, codes, said)
+        elif kill:
             assert codes[kill["rank"]] == -signal.SIGKILL, (job, codes)
             assert all(codes), "whoever is left alone must not end as if all was well"
         else:

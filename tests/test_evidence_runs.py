@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from evidence_runs import NAMES, Run
 
-BASELINE, CPR, PAPER = "softmax+mi form=steady", "softmax+cpr:20,100+mi form=steady", "softmax+cpr:20,100+mi"
+BASELINE, CPR, PAPER = "softmax+mi form=steady", "softmax+cpr:20,100+mi form=steady", "softmax+cpr:20,100+mi form=paper"
 BASE = (2.0, 3.0, 2.5, 3.5, 2.2, 2.8)
 
 
@@ -52,7 +52,7 @@ def test_one_lucky_seed_is_not_better(tmp_path: Path) -> None:
 
 def test_what_broke_with_a_seed_is_broken(tmp_path: Path) -> None:
     made = run(tmp_path, {BASELINE: {0: 0.0, 1: 0.0}, CPR: {0: -0.1, 1: -0.1}, PAPER: {0: None, 1: -0.9}})
-    assert "Broken: Softmax + CPR:20,100 + Mi." in made.verdict()
+    assert "Broken: Softmax + CPR:20,100 + Mi, paper." in made.verdict()
     assert made.best() == CPR, "not what is left of the broken one"
     assert made.differences(PAPER) == [pytest.approx(-0.9)]
 

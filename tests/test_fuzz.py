@@ -16,6 +16,7 @@ EXAMPLES = {
     "model config": 12,
     "data": 8,
     "checkpoint": 30,
+    "saved model": 25,
     "explain": 25,
     "head": 60,
 }
@@ -62,6 +63,9 @@ BATCH = {
     "labels": (2, 3), "mask": None, "dtype": torch.float32, "id_dtype": torch.int64, "wrong_id": 0, "value": 0.0,
     "strict": False, "strided": False, "path": "auto",
 }  # fmt: skip
+ALIASES = b"report_to:\n- &a [x, x, x, x, x, x, x, x, x]\n" + b"".join(
+    f"- &{new} [{', '.join([f'*{old}'] * 9)}]\n".encode() for old, new in zip("abcdefghijk", "bcdefghijkl", strict=True)
+)  # 9 ** 12 values
 FINDINGS: list[tuple[str, object]] = [
     ("head", BATCH),
     ("head", BATCH | {"layers": (0, 3, 1, 4), "ids": (0, 3), "labels": (0, 3)}),  # no row
@@ -74,6 +78,12 @@ FINDINGS: list[tuple[str, object]] = [
     ("settings", b"lr: 1e999"),
     ("settings", b"preset: [1]"),
     ("settings", b"seed: 99999999999"),
+    ("settings", ALIASES),
+    ("settings", b"lr: &a [*a]"),
+    ("head config", {"method": "mi:3x100000", "hidden_size": 32, "vocabulary": 61}),
+    ("saved model", ({"n_embd": 10**6}, {}, None)),
+    ("saved model", ({}, {"method": "softmax+c+mi:3x100000"}, None)),
+    ("saved model", ({}, {}, float("nan"))),
     ("model config", '{"model_type": "gpt2", "n_embd": "x"}'),
     ("model config", '{"a":' + "[" * 100_000),
     ("data", ("data.jsonl", b"[" * 100_000)),

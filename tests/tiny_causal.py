@@ -37,7 +37,8 @@ def model(method: str, vocabulary: int = 290, *, seed: int = 0) -> GPT2LMHeadMod
         unbottle.attach(made, method)
         with torch.no_grad():
             for parameter in made.head.parameters():  # a fresh head predicts what the plain model does
-                parameter += 0.2 * torch.randn_like(parameter)
+                divided = parameter.shape[1] ** 0.5 if parameter.ndim == 2 else 1.0  # by the head itself
+                parameter += 0.2 * divided * torch.randn_like(parameter)
     return made.eval()
 
 

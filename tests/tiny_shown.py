@@ -30,6 +30,14 @@ def causal() -> tuple[ShownModel, ...]:
 
 
 @functools.cache
+def softmax_beside_cpr() -> tuple[ShownModel, ...]:
+    """Two heads, of which one copies."""
+    tokenizer = spelling()
+    softmax = tiny_causal.model("softmax", len(tokenizer) + EXTRA)
+    return ShownModel(name="softmax", model=softmax, tokenizer=tokenizer), causal()[1]
+
+
+@functools.cache
 def encoder_decoder() -> tuple[ShownModel, ...]:
     model = tiny_summaries.model("t5", "s+cepr:20", shake=0.3).eval()
     return (ShownModel(name="cepr", model=model, tokenizer=tiny_summaries.tokenizer()),)

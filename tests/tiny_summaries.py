@@ -64,7 +64,8 @@ def model(
         attach(made, method)
         with torch.no_grad():
             for parameter in made.head.parameters():
-                parameter += shake * torch.randn_like(parameter)
+                divided = parameter.shape[1] ** 0.5 if parameter.ndim == 2 else 1.0  # by the head itself
+                parameter += shake * divided * torch.randn_like(parameter)
     return made
 
 

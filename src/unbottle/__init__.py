@@ -24,9 +24,21 @@ __all__ = [
 ]
 
 # Whoever imports unbottle gets all of it at once: from then on, from_pretrained knows our models. Only the program
-# `unbottle` (`python -m unbottle`: Python calls itself -m until it has found the module) imports what a command needs,
-# so that `unbottle --help` does not wait for torch.
-_IS_PROGRAM = sys.argv[:1] == ["-m"] or [PurePath(name).stem for name in sys.argv[:1]] == ["unbottle"]
+# `unbottle` imports what a command needs, so that `unbottle --help` does not wait for torch.
+
+
+def _is_program() -> bool:
+    """Whether this process runs `unbottle`, or `python -m unbottle`.
+
+    Python calls itself `-m` until it has found the module, and imports the packages around it. Which module that is
+    stands before the arguments in the original command line.
+    """
+    if sys.argv[:1] == ["-m"]:
+        return sys.orig_argv[-len(sys.argv) :][:1] == [__name__]
+    return [PurePath(name).stem for name in sys.argv[:1]] == [__name__]
+
+
+_IS_PROGRAM = _is_program()
 
 if TYPE_CHECKING or not _IS_PROGRAM:
     from unbottle.head import Head, HeadConfig, Knobs

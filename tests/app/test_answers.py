@@ -34,6 +34,15 @@ def test_answers_come_model_by_model(answers: Answers) -> None:
     assert "<h3>cepr <small>" in only  # one model needs no number
 
 
+def test_a_knob_that_one_model_does_not_have() -> None:
+    answers = Answers(tiny_shown.softmax_beside_cpr())
+    pages = [answers.next_words(PROMPT, 8, 5), [*answers.continued(PROMPT, 3, 1, 0, 5)][-1]]
+    for html in pages:
+        assert "ub-alert" not in html
+        assert html.count("<h3>") >= 2
+        assert html.count("not applied") == 1
+
+
 def test_a_click(answers: Answers) -> None:
     html = answers.next_words(PROMPT, 8, 0)
     word = int(re.search(r'data-model="1" data-word="(\d+)"', html).group(1))

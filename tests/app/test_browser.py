@@ -57,7 +57,7 @@ def running(models: list[str]) -> Iterator[str]:
         _, err = process.communicate(timeout=20)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert err.endswith("unbottle: interrupted\n")
+    assert err.endswith("Interrupted.\n")
 
 
 @pytest.fixture(scope="module")

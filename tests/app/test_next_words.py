@@ -36,10 +36,22 @@ def test_a_space_at_the_end_belongs_to_the_next_word() -> None:
 def test_the_knob_moves_heads_and_nothing_stays_turned() -> None:
     models = tiny_shown.causal()
     before, after = next_words(models, PROMPT), next_words(models, PROMPT, copy_bias=5)
-    assert before[0] == after[0]
+    assert before[0].probed == after[0].probed
     copied = [each[1].probed.masses["PD"] for each in (before, after)]
     assert copied[1] > copied[0]
     assert next_words(models, PROMPT) == before
+
+
+def test_a_model_that_copies_nothing_says_so_beside_one_that_copies() -> None:
+    """The setup that the demo recommends: a softmax head beside a CPR head."""
+    models = tiny_shown.softmax_beside_cpr()
+    before, after = next_words(models, PROMPT), next_words(models, PROMPT, copy_bias=5)
+    assert before[0].probed == after[0].probed
+    assert before[1].probed != after[1].probed
+    note = "Copy bias: not applied, because this model&#x27;s output layer copies no words."
+    assert bars(before).count(note) == 0
+    assert bars(after).count(note) == 1
+    assert [each.note != "" for each in after] == [True, False]
 
 
 @pytest.mark.parametrize(

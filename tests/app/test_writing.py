@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import tiny_shown
+import tiny_summaries
 
 from unbottle.app.marked import marked
 from unbottle.app.shared_words import shared_words
@@ -77,10 +79,26 @@ def test_continuations_are_those_of_each_model() -> None:
 def test_knobs_are_back_whenever_something_was_written() -> None:
     plain, cpr = tiny_shown.causal()
     for _ in continued([cpr, plain], PROMPT, words=2, copy_bias=3):
-        assert not cpr.model.head.knobs.turned
+        assert not cpr.model.knobs.turned
     shown = tiny_shown.encoder_decoder()[0]
     for _ in summarized([shown], DOCUMENT, tokens=8, copy_bias=3, source_only=True):
-        assert not shown.model.head.knobs.turned
+        assert not shown.model.knobs.turned
+
+
+def test_a_model_that_copies_nothing_says_so_beside_one_that_copies() -> None:
+    models = tiny_shown.softmax_beside_cpr()
+    before, after = ([*continued(models, PROMPT, words=5, copy_bias=bias)] for bias in (0, -9))
+    assert before[0].text == after[0].text
+    assert before[1].text != after[1].text
+    assert [each.note for each in before] == ["", ""]
+    assert "Copy bias: not applied" in after[0].note
+    assert after[1].note == ""
+
+
+def test_a_summarizer_that_copies_nothing_says_so() -> None:
+    shown = replace(tiny_shown.encoder_decoder()[0], model=tiny_summaries.model("t5", "softmax", shake=0.3).eval())
+    (made,) = summarized([shown], DOCUMENT, tokens=8, copy_bias=3, source_only=True)
+    assert "Copy bias and Only words of the document: not applied" in made.note
 
 
 def test_summaries_are_those_of_each_model() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,15 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(module, "show", lambda paths, **options: found.append((paths, options)))
     return found
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that are there, as far as a name tells."""
+    for name in ("a", "b", "nowhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
 
 
 def test_only_this_machine_by_default(shown: list, capsys: pytest.CaptureFixture) -> None:

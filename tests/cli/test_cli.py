@@ -52,6 +52,41 @@ def test_help(command: tuple[str, ...], ask: str, capsys: pytest.CaptureFixture,
     assert err == ""
 
 
+def test_summaries_of_commands_are_whole(capsys: pytest.CaptureFixture) -> None:
+    assert main(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, (command, _) in COMMANDS.items():
+        if " " not in name:
+            assert " ".join(command.__doc__.partition("\n\n")[0].split()) in shown
+
+
+def test_help_on_a_terminal_has_boxes_and_loses_no_word(capsys: pytest.CaptureFixture, monkeypatch) -> None:
+    monkeypatch.setattr("unbottle.cli.program.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name, (_, examples) in COMMANDS.items():
+        assert main([*name.split(), "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert "╭" in shown, name
+        words = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", shown).split())
+        assert all(" ".join(line.split()) in words for line in examples.strip().splitlines()), name
+
+
+def test_names_of_old_are_accepted_and_not_shown(capsys: pytest.CaptureFixture) -> None:
+    assert main(["generate", "gpt2", "--new-tokens", "7", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["max_length"] == 7
+    assert main(["generate", "gpt2", "--set", "new_tokens=8", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["max_length"] == 8
+    assert main(["eval", "perplexity", "gpt2", "--data", "a.jsonl", "--column=body", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["column"] == "body"
+    assert main(["eval", "perplexity", "--help"]) == 0
+    assert not re.search(r"--column\b", capsys.readouterr().out)
+
+
+def test_models_are_compared_without_chance(capsys: pytest.CaptureFixture) -> None:
+    assert main(["generate", "gpt2", "other", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["sampling"] == "greedy"
+
+
 def test_no_command_shows_help(capsys: pytest.CaptureFixture) -> None:
     assert main([]) == 2
     assert "Commands:" in capsys.readouterr().out
@@ -89,6 +124,26 @@ def test_whoever_imports_unbottle_gets_all_of_it() -> None:
     code = "import unbottle\nfrom transformers import AutoConfig\nprint(AutoConfig.for_model('unbottle').model_type)"
     found = python("-c", code)
     assert found.stdout == "unbottle\n", found.stderr
+
+
+def test_a_module_run_with_m_gets_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python calls itself -m while it imports the package around the module."""
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("import unbottle\n", encoding="utf-8")
+    code = "from transformers import AutoConfig\nprint(AutoConfig.for_model('unbottle').model_type)\n"
+    (package / "module.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["unbottle"], ["-m", "unbottle"]):
+        found = python("-m", "own_package.module", *arguments)
+        assert found.stdout == "unbottle\n", found.stderr
+
+
+def test_the_program_run_with_m_does_not_wait_for_torch() -> None:
+    found = python("-X", "importtime", "-m", "unbottle", "bench", "--help")
+    assert "Usage" in found.stdout
+    assert "unbottle.cli.program" in found.stderr
+    assert not re.search(r"\| +(torch|transformers)$", found.stderr, re.MULTILINE)
 
 
 # -- endings
@@ -130,7 +185,7 @@ def test_refusals(args: list[str], said: str, capsys: pytest.CaptureFixture) -> 
         (OSError(28, "No space left on device"), 2, "unbottle: error: No space left on device.\n"),
         (FileNotFoundError(2, "No such file", "a.txt"), 2, "unbottle: error: a.txt: No such file.\n"),
         (OSError("a.txt: a sentence of ours."), 2, "unbottle: error: a.txt: a sentence of ours.\n"),
-        (KeyboardInterrupt(), 130, "unbottle: interrupted\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
     ],
 )
 def test_failures(
@@ -186,6 +241,12 @@ ONLY_PRINT = ("methods", "doctor")  # there is nothing to leave out
 def test_what_we_show_works(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it but the work: a command can be told to do nothing. Models of the hub are those of a shape."""
     monkeypatch.setattr("unbottle.cli.plain_model.own_config", lambda model: shape_config("t5-small"))
+    monkeypatch.setattr("unbottle.reach.unavailable", lambda *args: "")
+    for command in ("train_lm", "train_summarize"):  # whose dry run looks for model and data
+        monkeypatch.setattr(f"unbottle.cli.{command}.check_place", lambda *args: None)
+        monkeypatch.setattr(f"unbottle.cli.{command}.estimated", lambda *args: {})
+    monkeypatch.setattr("unbottle.cli.train_lm.check_model", lambda path: None)
+    monkeypatch.setattr("unbottle.cli.train_summarize.check_model", lambda path: None)
     _, *words = shlex.split(line)
     is_real = words[0] in ONLY_PRINT or words[0].startswith("-") or {"--help", "--dry-run"} & {*words}
     assert main([*words, *([] if is_real else ["--dry-run"])]) == 0

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
+from unbottle import reach
 from unbottle.cli import health
 from unbottle.cli.program import main
-from unbottle.hf import reach
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +70,14 @@ def test_an_old_package_is(capsys, monkeypatch) -> None:
     check = run(capsys, 1)["transformers"]
     assert check["found"] == "4.57.0"
     assert "transformers<6,>=5.12" in check["remedy"]
+
+
+def test_an_old_python_is(capsys, monkeypatch) -> None:
+    wanted = importlib.metadata.metadata("unbottle")["Requires-Python"]
+    monkeypatch.setattr(health.platform, "python_version", lambda: "3.9.1")
+    check = run(capsys, 1)["python"]
+    assert (check["status"], check["found"]) == ("missing", "3.9.1")
+    assert check["remedy"] == f"make an environment with Python {wanted}"
 
 
 def test_for_people(capsys, monkeypatch) -> None:

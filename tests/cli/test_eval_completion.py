@@ -78,7 +78,8 @@ def test_refusals(args: list[str], said: str, capsys: pytest.CaptureFixture) -> 
 
 
 def test_a_text_that_is_too_short(place: Path, capsys: pytest.CaptureFixture) -> None:
-    assert run(place) == 2
+    (place / "short.txt").write_text("a king met Anna in Paris. " * 20)
+    assert run(place, "--data", str(place / "short.txt")) == 2
     assert "no text of 170 words or more" in capsys.readouterr().err
 
 

@@ -40,7 +40,9 @@ def test_a_row_for_each_model(place: Path, tmp_path: Path, capsys: pytest.Captur
     options = ("--part", "all", "--length", "20", "--k", "5", "--tagger", "rules", "--output", str(tmp_path))
     assert run(place, "plain", "cpr", *options) == 0
     out = capsys.readouterr().out
-    lines = out.splitlines()
+    measured, blank, *lines = out.splitlines()
+    count = len(byte_pairs()(TEXT * 3).input_ids)
+    assert (measured, blank) == (f"Measured: all of {place / 'text.txt'}: {count:,} tokens.", "")
     titles = [cell.strip() for cell in lines[0].strip("|").split("|")]
     assert titles == ["model", "tokens", "loss", "perplexity", "context", "top", "elsewhere", "proper noun", "other"]
     assert [line.split()[1] for line in lines[2:4]] == ["plain", "cpr"]
@@ -74,10 +76,27 @@ def test_a_text_shorter_than_a_window(place: Path, capsys: pytest.CaptureFixture
     assert "1 windows of" in capsys.readouterr().out
 
 
+def test_what_was_measured(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """All of a text; the test part of what has parts; a part that is cut says of how much."""
+    for part in ("train", "valid", "test"):
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        (tmp_path / "parts" / f"{part}.txt").write_text(f"{TEXT} {part}" if part == "test" else TEXT * 2)
+    whole, test = (len(byte_pairs()(text).input_ids) for text in (TEXT * 3, f"{TEXT} test"))
+    for given, data, said in (
+        ((), "text.txt", f"all of {place / 'text.txt'}: {whole:,} tokens."),
+        ((), str(tmp_path / "parts"), f"the part 'test' of {tmp_path / 'parts'}: {test:,} tokens."),
+        (("--part", "valid"), "text.txt", f"the part 'valid' of {place / 'text.txt'}, cut 96/2/2: "),
+    ):
+        assert run(place, "plain", *given, "--tagger", "none", data=data) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first.startswith(f"Measured: {said}")
+        assert not given or first.endswith(f" of {whole:,} tokens. --part all takes all.")
+
+
 def test_dry_run(place: Path, capsys: pytest.CaptureFixture) -> None:
     assert run(place, "nowhere", "--dry-run", data="nothing.txt") == 0
     config = json.loads(capsys.readouterr().out)
-    assert config["settings"]["part"] == "test"
+    assert config["settings"]["part"] is None
     assert config["settings"]["stride"] == 200
 
 
@@ -89,7 +108,7 @@ def test_dry_run(place: Path, capsys: pytest.CaptureFixture) -> None:
         (("plain",), "nothing.txt", "no such file"),
         (("plain", "--column", "body"), "rows.jsonl", "no column 'body'. There are: text"),
         (("plain", "--part", "half"), "text.txt", "part 'half': unknown. Known: test, valid, train, all"),
-        (("plain",), "short.txt", "Give more text, or --part all"),
+        (("plain", "--part", "test"), "short.txt", "--part all takes all, and 2 are the least. Give more text."),
         (("plain", "--length", "300", "--part", "all"), "text.txt", "reads at most 256"),
         (("plain", "--stride", "0"), "text.txt", "stride 0"),
         (("plain", "--k", "0"), "text.txt", "k=0"),

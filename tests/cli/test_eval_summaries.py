@@ -146,7 +146,7 @@ def test_refusals(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureF
         (("--predictions", files["first"], "--metrics", "bleu"), "metric 'bleu': unknown. Known: r1"),
         (("--predictions", files["first"], "--rounds", "3"), "rounds 3: expected 20 or more"),
         (("--predictions", files["first"], "--tagger", "x"), "tagger 'x': unknown"),
-        (("--predictions", "nowhere.jsonl"), "nowhere.jsonl: no such file."),
+        (("--predictions", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory."),
     ):
         assert run(*args) == 2, args
         assert said in capsys.readouterr().err

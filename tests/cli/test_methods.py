@@ -67,23 +67,26 @@ def test_other_equations(method: str, line: str, capsys) -> None:
     assert line in equations(capsys, method)
 
 
-def test_the_form_of_differences(capsys) -> None:
-    cepr = "f_C = f_V + L_C(q), f_E = f_V + L_E(q), f_R1 = f_V + L_R1(q)"  # P has local embeddings, not w_x
-    assert f'  form="difference": {cepr}; as many parameters\n' in run(capsys, "s+cepr:20", "--shape", "t5-small")
+def test_how_a_method_is_learnt(capsys) -> None:
+    cepr = ["f_C = f_V + L_C(q)", "f_E = f_V + L_E(q)", "f_R1 = f_V + L_R1(q)"]  # P has local embeddings, not w_x
+    divided = "every L is divided by the square root of its width"
+    shown = run(capsys, "s+cepr:20", "--shape", "t5-small")
+    assert f"  learnt as: {'; '.join([*cepr, 'f_V = h + L_V(q)', divided])}\n" in shown
     (found,) = json.loads(run(capsys, "s+cepr:20", "--shape", "t5-small", "--json"))
-    assert found["form difference"] == cepr.split(", ")
-    assert 'form="difference"' not in run(capsys, "softmax+p+mi", "mos", "pg", "none")
+    assert found["forms"]["residual"] == cepr
+    assert "paper" not in found["forms"]
+    assert "  learnt as: " not in run(capsys, "none")
 
 
 def test_the_steady_form(capsys) -> None:
-    shown = run(capsys, "softmax+cpr:20+mi", "softmax+p", "softmax+c", "ps+mi")
-    lines = [line.strip() for line in shown.splitlines() if 'form="steady"' in line]
+    names = ("softmax+cpr:20+mi", "softmax+p", "softmax+c", "ps+mi")
+    found = [each["forms"]["steady"] for each in json.loads(run(capsys, *names, "--json"))]
     lengths, products = "L_h reads states of length sqrt(D)", "L_LD, L_PD are divided by D^(1/4)"
-    assert lines == [
-        f'form="steady": as difference, and {lengths}, L_C, L_LD, L_PD, L_R1 are divided by D^(1/4)',
-        f'form="steady": {products}',
-        'form="steady": as difference, and L_C is divided by D^(1/4)',
-        f'form="steady": {lengths}, {products}',
+    assert found == [
+        ["f_C = f_V + L_C(q)", "f_R1 = f_V + L_R1(q)", lengths, "L_C, L_LD, L_PD, L_R1 are divided by D^(1/4)"],
+        [products],
+        ["f_C = f_V + L_C(q)", "L_C is divided by D^(1/4)"],
+        [lengths, products],
     ]
 
 
@@ -92,9 +95,9 @@ def test_a_head_of_either_form(method: str) -> None:
     """The equations of a head say its form; what is left out of them and how large it is do not depend on it."""
     heads = {
         form: Head(HeadConfig(method=Method.parse(method), hidden_size=4, vocabulary=20, form=form))
-        for form in ("separate", "difference")
+        for form in ("paper", "residual")
     }
-    separate, difference = (equations_of(heads[form]) for form in ("separate", "difference"))
+    separate, difference = (equations_of(heads[form]) for form in ("paper", "residual"))
     lines = [line for line in difference if " = f_V + L_" in line]
     assert len(lines) == {"softmax+cr:5,9+mi": 3, "mos:2+c": 1}.get(method, 0)
     assert [line for line in difference if line not in lines] == separate

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from tiny_causal import saved, tokenizer
 from transformers import AutoModelForCausalLM
 
 import unbottle
 from unbottle.cli.program import main
+from unbottle.train.run import form_of
 
 TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 60
 METHOD = "softmax+cpr:3,9+mi"
@@ -57,11 +60,16 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
     assert config["settings"]["eps"] == 1e-6
     model = AutoModelForCausalLM.from_pretrained(output / "model")
     assert str(model.head.config.method) == METHOD
-    assert model.head.config.form == ("separate" if train == "all" else "steady"), (
-        "the paper's, where it is as the paper"
-    )
+    assert model.head.config.form == "scaled", "whatever is trained"
     assert (output / "model" / "tokenizer.json").is_file()
     assert (output / "adapter").is_dir() == (train == "lora")
+    card = ModelCard.load(output / "model" / "README.md")
+    scores = {score.metric_type: score.metric_value for score in card.data.eval_results}
+    assert scores == {"loss": result["valid_losses"][-1][1], "perplexity": result["valid_perplexities"][-1][1]}
+    rows = card.text.splitlines()
+    assert {"| lr | 0.001 |", "| steps | 4 |", f"| tokens | {result['tokens']:,} |"} <= {*rows}
+    assert str(tmp_path) not in card.content
+    assert str(Path(base["text"]).parent) not in card.content
     assert main([*line, *QUICK, "--output", str(output)]) == 0  # once more: nothing is left to do
     capsys.readouterr()
     assert "lr was 0.001 and is 0.002 now" in refused(
@@ -71,8 +79,10 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
 
 def test_the_form_that_is_asked_for(base: dict[str, str], tmp_path: Path) -> None:
     line = ["train", "lm", "--model", base["plain"], "--method", METHOD, "--data", base["text"], "--train", "head"]
-    assert main([*line, *QUICK, "--form", "separate", "--output", str(tmp_path)]) == 0
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "model").head.config.form == "separate"
+    assert main([*line, *QUICK, "--form", "separate", "--output", str(tmp_path / "old")]) == 0
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "old" / "model").head.config.form == "paper", "an old name"
+    assert main([*line, *QUICK, "--preset", "paper", "--output", str(tmp_path / "paper")]) == 0
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "paper" / "model").head.config.form == "paper"
 
 
 def test_a_head_goes_on(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -80,19 +90,30 @@ def test_a_head_goes_on(base: dict[str, str], tmp_path: Path, capsys: pytest.Cap
     assert "has the head 'softmax+cpr:3,9+mi' already, not 'softmax+c'" in refused(
         capsys, *run, "--method", "softmax+c"
     )
-    assert "has a head in the form 'separate' already, not 'difference'" in refused(
-        capsys, *run, "--form", "difference"
-    )
+    assert "has a head in the form 'scaled' already, not 'paper'" in refused(capsys, *run, "--form", "paper")
     assert main(["train", "lm", *run, "--eval-data", base["text"]]) == 0
 
 
 def test_the_form_of_the_projections(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run = ("--model", base["plain"], "--data", base["text"], "--method", "softmax+c", *QUICK, "--output", str(tmp_path))
-    assert "form 'sum': expected one of separate, difference" in refused(capsys, *run, "--form", "sum")
-    assert main(["train", "lm", *run, "--form", "difference"]) == 0
-    assert unbottle.load(tmp_path / "model").head.config.form == "difference"
+    assert "form 'sum': expected one of scaled, paper" in refused(capsys, *run, "--form", "sum")
+    assert main(["train", "lm", *run, "--form", "residual"]) == 0
+    assert unbottle.load(tmp_path / "model").head.config.form == "residual"
     capsys.readouterr()
-    assert "other settings" in refused(capsys, *run)
+    assert main(["train", "lm", *run]) == 0, "a run keeps its form"
+    assert "other settings" in refused(capsys, *run, "--form", "scaled")
+
+
+def test_an_old_run_keeps_its_form(base: dict[str, str], tmp_path: Path) -> None:
+    """Runs of the first version have the paper's form, and say nothing of it; or the old name of another."""
+    run = ("--model", base["plain"], "--data", base["text"], "--method", "softmax+c", *QUICK, "--output", str(tmp_path))
+    for form, named in (("paper", None), ("residual", "difference")):
+        assert main(["train", "lm", *run, "--form", form]) == 0
+        record = json.loads((tmp_path / "run.json").read_text())
+        assert record["model"]["form"] == named
+        assert form_of(tmp_path) == form
+        shutil.rmtree(tmp_path)
+    assert form_of(tmp_path) is None
 
 
 def test_from_nothing(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -136,10 +157,55 @@ def test_dry_run_and_where_settings_come_from(tmp_path: Path, capsys: pytest.Cap
     assert not (tmp_path / "nothing").exists()
 
 
-def test_the_example_file_is_understood(capsys: pytest.CaptureFixture) -> None:
+@pytest.mark.parametrize("train", ["all", "head"])
+def test_a_dry_run_says_what_it_would_take(train: str, base: dict[str, str], tmp_path: Path, capsys) -> None:
+    line = ["train", "lm", "--model", base["plain"], "--method", METHOD, "--data", base["text"], "--train", train]
+    line += ["--length", "16", "--set", "device=cpu", "--set", "accumulate=2", "--epochs", "3"]
+    output = tmp_path / "run"
+    assert main([*line, "--dry-run", "--output", str(output)]) == 0
+    estimate = json.loads(capsys.readouterr().out)["estimate"]
+    assert not output.exists()
+    assert estimate["seconds"] >= 0
+    assert main([*line, "--output", str(output)]) == 0
+    assert json.loads((output / "result.json").read_text())["steps"] == estimate["steps"]
+    weights = (output / "model" / "model.safetensors").stat().st_size
+    assert estimate["disk_bytes"]["model"] == pytest.approx(weights, rel=0.1)
+    states = sum(path.stat().st_size for path in (output / "states").rglob("*.safetensors"))
+    assert estimate["disk_bytes"].get("hidden states", 0) == pytest.approx(states, rel=0.1)
+
+
+def test_a_dry_run_looks_for_model_and_data(base: dict[str, str], tmp_path: Path, capsys) -> None:
+    for given in (("--model", "./none", "--data", base["text"]), ("--model", base["plain"], "--data", "none.txt")):
+        assert "none" in refused(capsys, *given, "--dry-run", "--output", str(tmp_path / "none"))
+
+
+def test_parts_of_its_own(base: dict[str, str], tmp_path: Path) -> None:
+    """A folder with a validation file is validated with it, and nothing of its test file is learnt."""
+    from unbottle.cli.train_lm import data_of
+
+    for part, text in {"train": TEXT, "valid": "Anna said", "test": "zzz zzz"}.items():
+        (tmp_path / f"{part}.txt").write_text(text)
+    spelling = tokenizer([TEXT])
+    run = {"text_column": "text", "data": str(tmp_path), "streaming": False}
+    train, valid = data_of(run, spelling, 16)
+    assert spelling.decode(valid.tokens) == "Anna said"
+    assert "zzz" not in spelling.decode(train.tokens)
+
+
+def test_the_example_file_is_understood(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("check_model", "check_place"):
+        monkeypatch.setattr(f"unbottle.cli.train_lm.{name}", lambda path: None)
+    monkeypatch.setattr("unbottle.cli.train_lm.estimated", lambda run, settings: {})
     example = Path(__file__).parents[2] / "examples" / "07_train_lm.yaml"
     assert main(["train", "lm", "--config-file", str(example), "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"]["precision"] == "bfloat16"
+
+
+def test_a_file_of_settings_with_an_alias_is_refused(tmp_path, capsys) -> None:
+    """A few lines of aliases may stand for more values than any memory holds."""
+    (tmp_path / "alias.yaml").write_text("batch: &size 4\naccumulate: *size\n", encoding="utf-8")
+    said = refused(capsys, "--config-file", str(tmp_path / "alias.yaml"), "--dry-run")
+    assert "alias.yaml: not valid YAML (the alias *size: write the value itself" in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny_summaries as tiny
+from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM
 
 from unbottle.cli.program import main
@@ -63,6 +64,9 @@ def test_a_model_is_trained(base: dict[str, str], tmp_path: Path, capsys: pytest
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")
     assert str(model.head.config.method) == METHOD
     assert prefix_of(model) == "summarize : "
+    card = ModelCard.load(tmp_path / "model" / "README.md")
+    scores = [(score.task_type, score.metric_type, score.metric_value) for score in card.data.eval_results]
+    assert scores == [("summarization", "loss", result["valid_losses"][-1][1])]
     assert main(line(base, *given, "--output", str(tmp_path))) == 0  # once more: nothing is left to do
     (tmp_path / "a.txt").write_text("the king met Anna")
     assert main(["summarize", str(tmp_path / "a.txt"), "--model", str(tmp_path / "model")]) == 0
@@ -95,6 +99,17 @@ def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) 
     train, valid = data_of(run)
     assert asked == [("knkarthick/samsum", "train"), ("knkarthick/samsum", "validation")]
     assert (len(train), len(valid)) == (3, 3)
+
+
+def test_a_hub_data_set_with_one_split_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    from unbottle.cli.train_summarize import data_of
+    from unbottle.data import texts
+
+    monkeypatch.setattr(texts, "get_dataset_split_names", lambda name, config: ["train"])
+    monkeypatch.setattr(texts, "load_dataset", lambda *args, **options: {"train": tiny.rows(100)}[options["split"]])
+    run = {"data": "owner/pairs", "eval_data": None, "text_column": None, "summary_column": None}
+    train, valid = data_of(run)
+    assert (len(train), len(valid)) == (96, 2)
 
 
 def test_dry_run(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,7 +12,7 @@ import threading
 
 import pytest
 
-from unbottle.disk.lock import LOCK, locked, waiting
+from unbottle.disk.lock import LOCK, OWNER, free, locked, waiting
 from unbottle.eval.summary_file import SummaryFile
 
 HOLD = """
@@ -29,7 +31,7 @@ def test_a_killed_process_holds_nothing(tmp_path) -> None:
     assert holder.stdout is not None
     try:
         assert holder.stdout.readline() == b"locked\n"
-        message = rf"{tmp_path}: another process \({holder.pid}\) works in this folder\. Wait for it, or give another"
+        message = rf"{tmp_path} is in use by process {holder.pid}\. Wait until it is finished, or give another output"
         with pytest.raises(ValueError, match=message), locked(tmp_path):
             pass
         os.kill(holder.pid, signal.SIGKILL)
@@ -38,7 +40,8 @@ def test_a_killed_process_holds_nothing(tmp_path) -> None:
         holder.wait()
         holder.stdout.close()
     with locked(tmp_path):
-        assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / OWNER).read_text() == f"{os.getpid()}\n"
+    assert not (tmp_path / OWNER).exists()
 
 
 def test_who_waits_comes_next(tmp_path) -> None:
@@ -55,6 +58,23 @@ def test_who_waits_comes_next(tmp_path) -> None:
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
+
+
+def without_flock(descriptor: int, operation: int) -> None:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported on this filesystem")
+def test_a_file_system_without_locks(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems have none: then a file stands for the lock."""
+    monkeypatch.setattr(fcntl, "flock", without_flock)
+    with locked(tmp_path):
+        with pytest.raises(ValueError, match=f"in use by process {os.getpid()}"), locked(tmp_path):
+            pass
+        with free(tmp_path / "row") as mine, free(tmp_path / "row") as again:
+            assert (mine, again) == (True, False)
+    with locked(tmp_path), free(tmp_path / "row") as mine:
+        assert mine
 
 
 def test_two_processes_do_not_write_the_same_predictions(tmp_path) -> None:

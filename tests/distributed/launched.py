@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -29,7 +30,7 @@ from killing import kill_at
 import unbottle.train.checkpoints
 import unbottle.train.plain_checkpoints
 from unbottle.data import StreamedWindows
-from unbottle.train import states, train_lm, train_summarize
+from unbottle.train import Preempted, states, train_lm, train_summarize
 from unbottle.train.processes import leave
 from unbottle.train.trainer import ExactTrainer
 
@@ -106,15 +107,22 @@ def work(job: dict):
     return train(model, *data, settings)
 
 
+def threads() -> list[str]:
+    """The names of all threads of this process, those that Python does not know included."""
+    return sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
+
+
 def run(job: dict, rank: int) -> None:
     warnings.simplefilter("ignore" if job.get("engine") == "zero2" else "error")  # DeepSpeed's own are not ours
     warnings.filterwarnings("ignore", message=".*written by another number of processes.*")
     if (kill := job.get("kill")) and kill["rank"] == rank:
-        kill_at(*PLACES[kill["where"]], kill["count"])
+        kill_at(*PLACES[kill["where"]], kill["count"], signal.Signals[kill.get("signal", "SIGKILL")])
     if rank == 0 and "stand" in job:
         stand_at(job["stand"], Path(job["folder"]))
     result = work(job if rank == 0 else job | job.get("second", {}))
     leave()
+    if job.get("processes", 1) > 1:
+        (Path(job["folder"]) / f"threads-{rank}.json").write_text(json.dumps(threads()))
     if rank == 0:
         (Path(job["folder"]) / "answer.json").write_text(json.dumps(result.to_dict()))
 
@@ -132,6 +140,8 @@ def start(job: dict) -> list[int]:
             os.environ |= told
             try:
                 run(job, rank)
+            except Preempted as stop:
+                os._exit(stop.code)
             except BaseException as error:
                 said = Path(job["folder"]) / f"said-{rank}.txt"
                 said.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def test_a_second_run_in_the_same_folder_is_refused(name: str, found: Found) -> 
     assert codes == [1] * len(codes)
     who = (folder / "standing").read_text()
     for rank in range(len(codes)):
-        wanted = f"ValueError: {folder}: another process ({who}) works in this folder. Wait for it, or give another"
+        wanted = f"ValueError: {folder} is in use by process {who}. Wait until it is finished, or give another"
         assert sentence(folder, rank).startswith(wanted)
     here, alone = (json.loads((path / "answer.json").read_text()) for path in (folder, found("alone")[0]))
     np.testing.assert_allclose(here["losses"], alone["losses"], atol=1e-5, rtol=0)

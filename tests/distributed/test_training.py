@@ -98,4 +98,5 @@ def test_only_the_first_process_leaves_files(runs: Runs) -> None:
     endings = (".json", ".safetensors")
     assert found - wanted == {f"random-{rank}{ending}" for rank in (0, 1) for ending in endings}
     assert wanted - found == {f"random{ending}" for ending in endings}
-    assert {path.name for path in runs("ten ddp").iterdir()} == {path.name for path in runs("ten alone").iterdir()}
+    left = {path.name for path in runs("ten ddp").iterdir() if not path.name.startswith("threads-")}  # of launched.py
+    assert left == {path.name for path in runs("ten alone").iterdir()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from unbottle.eval.completion_file import CompletionFile, read_completions
 from unbottle.eval.excerpts import excerpts
 from unbottle.eval.sampling import continuations
 from unbottle.hf import attach
+from unbottle.hf.fingerprint import fingerprint
 
 SMALL = Protocol(prompts=(3, 6), words=4, samples=3, batch=2, seed=1)
 TEXTS = [TEXT, TEXT.replace("Anna", "Berta")]
@@ -187,6 +189,29 @@ def test_another_run_is_refused(tmp_path: Path) -> None:
         run(tmp_path, model=model_of("ps"))
     with pytest.raises(ValueError, match="continues other texts"):
         completion(model_of(), byte_pairs(), TEXTS[::-1], tagger=Capitals(), protocol=SMALL, output=tmp_path)
+
+
+def test_a_model_is_known_by_the_order_of_its_weights(tmp_path: Path) -> None:
+    run(tmp_path, model=model_of("softmax+c"))
+    other = model_of("softmax+c")
+    with torch.no_grad():
+        weight = other.head.L["C"].weight
+        weight.copy_(weight.flip(0))  # with the same sum
+    with pytest.raises(ValueError, match="other settings: model sha256:"):
+        run(tmp_path, model=other)
+
+
+def test_a_file_of_an_earlier_version_is_continued(uninterrupted: tuple, tmp_path: Path) -> None:
+    """It knows the model by sums of weights."""
+    wanted, whole = uninterrupted
+    model = model_of()
+    sums = [(name, parameter.detach().double().sum().item()) for name, parameter in model.head.named_parameters()]
+    earlier = hashlib.sha256(repr((fingerprint(model), sums)).encode()).hexdigest()[:16]
+    head, *rows = whole.splitlines(keepends=True)
+    old = json.loads(head) | {"model": earlier}
+    (tmp_path / FILE).write_bytes(json.dumps(old).encode() + b"\n" + b"".join(rows[:3]))
+    assert run(tmp_path) == wanted
+    assert (tmp_path / FILE).read_bytes().splitlines(keepends=True)[1:] == rows
 
 
 @pytest.mark.parametrize(

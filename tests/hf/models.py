@@ -108,7 +108,8 @@ def shaken(model, amount: float = 0.3, seed: int = 5):
     with torch.no_grad():
         for parameter in model.head.parameters():
             noise = torch.randn(parameter.shape, generator=generator).to(parameter)
-            parameter.add_(noise * amount / max(parameter.shape[-1:].numel(), 1) ** 0.5)
+            divided = model.head.config.learnt.scaled and parameter.ndim == 2  # by the head itself
+            parameter.add_(noise * amount / (1 if divided else max(parameter.shape[-1:].numel(), 1) ** 0.5))
         if model.head.gate is not None:  # as if copying had been learned
             for name in ("b_ptr", "b"):
                 bias = getattr(model.head.gate, name, None)

@@ -79,7 +79,7 @@ def test_files(tmp_path: Path) -> None:
     model = tiny("gpt2")
     model.config.name_or_path = "openai-community/gpt2"
     unbottle.save_head(unbottle.attach(model, "softmax+c"), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {CONFIG, WEIGHTS}
+    assert {path.name for path in tmp_path.iterdir()} == {CONFIG, WEIGHTS, "README.md"}
     data = json.loads((tmp_path / CONFIG).read_text(encoding="utf-8"))
     assert data["base_model_name_or_path"] == "openai-community/gpt2"
     assert data["base_model_type"] == "gpt2"

@@ -190,6 +190,12 @@ def test_the_model_stays_as_it_was() -> None:
     assert explain(model) == explain(model)  # no dropout
     assert model.training
     assert model.head.watch is None
+    shown: list[object] = []
+    model.head.watch = watch = lambda *prediction: shown.append(prediction)
+    explain(model)
+    assert model.head.watch is watch
+    assert len(shown) == 1
+    model.head.watch = None
     assert str(explain(model.eval())) == str(explain(model))
     assert not model.training
 

@@ -63,6 +63,23 @@ def test_assisted_decoding(method: str) -> None:
     assert torch.equal(generate(plain, ids, assistant_model=main).sequences, generate(plain, ids).sequences)
 
 
+@pytest.mark.parametrize(("name", "method"), [("bart", "s+cepr:20+mi:2x2"), ("bart", "ps"), ("t5", "s+cepr:20+mi")])
+def test_assisted_decoding_of_encoder_decoders(name: str, method: str) -> None:
+    """With an assistant that proposes nothing right, all is cropped again and again."""
+    ids = words(1)
+    main, plain = shaken(unbottle.attach(tiny(name), method)), tiny(name)
+    assistant = tiny(name)
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(1)
+        for parameter in assistant.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    want = generate(main, ids).sequences
+    assert not torch.equal(generate(assistant, ids).sequences, want)
+    for helper in (assistant, plain):
+        assert torch.equal(generate(main, ids, assistant_model=helper).sequences, want)
+    assert torch.equal(generate(plain, ids, assistant_model=main).sequences, generate(plain, ids).sequences)
+
+
 def test_continuous_batching_is_refused() -> None:
     model = unbottle.attach(tiny("llama"), "softmax+c")
     with pytest.raises(NotImplementedError, match="continuous batching"):

@@ -1,9 +1,14 @@
 """Knobs under generate(): exactly the right logits move, and every way to decode still agrees with every other."""
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from models import EOS, PAD, SEQ2SEQ, VOCABULARY, shaken, tiny, words
 from modes import DECODER_ONLY, MODES, generate
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 import unbottle
 from unbottle import Knobs
@@ -17,9 +22,9 @@ def build(name: str, method: str):
     return shaken(unbottle.attach(tiny(name), method))
 
 
-def logits(model, ids: torch.Tensor) -> torch.Tensor:
+def logits(model, ids: torch.Tensor, **knobs: object) -> torch.Tensor:
     inputs = {"decoder_input_ids": ids.flip(1)} if model.config.is_encoder_decoder else {}
-    return model(input_ids=ids, **inputs, use_cache=False).logits
+    return model(input_ids=ids, **inputs, **knobs, use_cache=False).logits
 
 
 @pytest.mark.parametrize(
@@ -38,6 +43,96 @@ def test_copy_bias_moves_exactly_the_words_of_the_texts(name: str, method: str) 
             for word in range(VOCABULARY):
                 want = before[b, t, word] + 1.5 if word in copied else before[b, t, word]
                 assert after[b, t, word] == want
+
+
+CALLS = [{"copy_bias": 2.0}, {"source_only": True}, {"copy_bias": -0.5, "source_only": True, "always_allowed": [7]}]
+
+
+@MODELS
+@pytest.mark.parametrize("knobs", CALLS, ids=str)
+@torch.no_grad()
+def test_knobs_of_a_call_are_those_of_a_block(name: str, method: str, knobs: dict) -> None:
+    model, ids = build(name, method), words()
+    before = logits(model, ids)
+    with unbottle.knobs(model, **knobs):
+        want, texts = logits(model, ids), generate(model, ids, num_beams=2).sequences
+    assert torch.equal(logits(model, ids, **knobs), want)
+    assert torch.equal(generate(model, ids, num_beams=2, **knobs).sequences, texts)
+    assert torch.equal(logits(model, ids), before)
+
+
+@torch.no_grad()
+def test_a_call_overrides_what_it_names() -> None:
+    model, ids = build("gpt2", "softmax+c"), words()
+    want = logits(model, ids, copy_bias=-1.0, source_only=True, always_allowed=[7])
+    with unbottle.knobs(model, copy_bias=1.0, source_only=True, always_allowed=[7]):
+        assert torch.equal(logits(model, ids, copy_bias=-1.0, source_only=True), want)
+
+
+@torch.no_grad()
+def test_threads_have_their_own_knobs() -> None:
+    """Each thread turns its knob, waits for the other one to have turned its own, and only then predicts."""
+    model, ids, biases = build("gpt2", "softmax+cpr:3,6+mi"), words(), (3.0, -3.0)
+    want = [logits(model, ids, copy_bias=bias) for bias in biases]
+    both = threading.Barrier(2, timeout=60)
+
+    def in_a_block(bias: float) -> torch.Tensor:
+        with torch.no_grad(), unbottle.knobs(model, copy_bias=bias):
+            both.wait()
+            found = logits(model, ids)
+            both.wait()
+        return found
+
+    class Meet(LogitsProcessor):
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            both.wait()
+            return scores
+
+    def in_generate(bias: float) -> list:
+        return generate(model, ids, copy_bias=bias, logits_processor=LogitsProcessorList([Meet()])).sequences.tolist()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert all(map(torch.equal, threads.map(in_a_block, biases), want))
+        together = [*threads.map(in_generate, biases)]
+    assert together == [generate(model, ids, copy_bias=bias).sequences.tolist() for bias in biases]
+    assert together[0] != together[1]
+
+
+@torch.no_grad()
+def test_blocks_in_generators_end_in_any_order() -> None:
+    model = build("gpt2", "softmax+c")
+
+    def block(bias: float) -> Iterator[None]:
+        with unbottle.knobs(model, copy_bias=bias):
+            yield
+
+    first, second = block(1.0), block(2.0)
+    next(first), next(second)
+    first.close()
+    assert model.knobs.copy_bias == 2.0
+    second.close()
+    assert model.knobs == Knobs()
+
+
+@torch.no_grad()
+def test_generate_allows_the_end_that_it_is_given() -> None:
+    model, ids = build("gpt2", "softmax+c"), words()
+    model.generation_config.eos_token_id = EOS
+    seen: list[Knobs] = []
+    model.head.watch = lambda x, distribution: seen.append(x.knobs)
+    generate(model, ids, source_only=True, eos_token_id=40)
+    generate(model, ids, source_only=True, generation_config=GenerationConfig(eos_token_id=[40, 41]))
+    generate(model, ids, source_only=True)
+    assert [knobs.always_allowed for knobs in dict.fromkeys(seen)] == [(40,), (40, 41), (EOS,)]
+
+
+@torch.no_grad()
+def test_an_assistant_without_a_head() -> None:
+    """It proposes words and has no knobs; what is accepted is decided by the model that has."""
+    model, ids = build("gpt2", "softmax+c"), words(1)
+    want = generate(model, ids, copy_bias=-9.0).sequences
+    assert torch.equal(generate(model, ids, copy_bias=-9.0, assistant_model=tiny("gpt2")).sequences, want)
+    assert not torch.equal(generate(model, ids).sequences, want)
 
 
 def matrix() -> list[tuple[str, str, str]]:
@@ -106,8 +201,8 @@ def test_knobs_are_back_afterwards(name: str, method: str) -> None:
     with unbottle.knobs(model, copy_bias=1.0) as outer:
         with pytest.raises(ValueError, match="labels"), unbottle.knobs(model, source_only=True):
             model(input_ids=ids, labels=ids)
-        assert model.head.knobs is outer
-    assert model.head.knobs == Knobs()
+        assert model.knobs is outer
+    assert model.knobs == model.head.knobs == Knobs()
     assert torch.equal(logits(model, ids), before)
 
 
@@ -120,6 +215,8 @@ def test_labels_are_refused(name: str) -> None:
         if name == "gpt2":
             with pytest.raises(ValueError, match="knobs are for inference"):
                 model(input_ids=ids, shift_labels=ids)
+    with pytest.raises(ValueError, match="knobs are for inference"):
+        model(input_ids=ids, labels=ids, source_only=True)
     with unbottle.knobs(model):
         assert model(input_ids=ids, labels=ids).loss.isfinite()
 
@@ -135,7 +232,9 @@ def test_nothing_to_copy(method: str) -> None:
     model = build("gpt2", method)
     with pytest.raises(ValueError, match="has nothing to copy"), unbottle.knobs(model, copy_bias=1.0):
         pass
-    assert model.head.knobs == Knobs()
+    with pytest.raises(ValueError, match="has nothing to copy"):
+        model(words(), copy_bias=1.0)
+    assert model.knobs == Knobs()
 
 
 def test_no_head() -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from saved_models import CASES, WORDS
+import pytest
+from safetensors.torch import save_file
+from saved_models import CASES, WORDS, case, logits
+from tokenizer import tokenizer
+
+import unbottle
+from unbottle.hub import add_remote_code
 
 CHECK = """
 import sys, torch
@@ -53,8 +61,52 @@ print(len(cases))
     assert in_new_process(code, saved, tmp_path).split()[-1] == str(len(CASES))
 
 
+def test_pickled_models_in_a_new_process(tmp_path: Path) -> None:
+    """As a process started by spawn gets them: nothing is imported beforehand."""
+    for name in CASES:
+        model = case(name)
+        (tmp_path / f"{name}.head").touch()
+        save_file({"logits": logits(model)}, tmp_path / f"{name}.safetensors")
+        (tmp_path / f"{name}.pickle").write_bytes(pickle.dumps(model))
+    code = """
+import pickle
+for name in cases:
+    check(name, pickle.loads((root / f"{name}.pickle").read_bytes()))
+print(len(cases))
+"""
+    assert in_new_process(code, tmp_path, tmp_path).split()[-1] == str(len(CASES))
+
+
 def test_new_process_without_unbottle(saved: Path, tmp_path: Path) -> None:
-    """Plain transformers refuses; told to trust the directory, it imports unbottle through the shim."""
+    """Plain transformers refuses the model, without a question, and takes the tokenizer that lies beside it."""
+    shutil.copytree(saved, tmp_path / "saved")
+    for name in CASES:
+        tokenizer().save_pretrained(tmp_path / "saved" / name)
+    code = """
+import builtins
+builtins.input = lambda *asked: sys.exit("it asks a question")
+for name in cases:
+    for load in (auto(name), transformers.AutoModel, AutoConfig):
+        for trust in ({}, {"trust_remote_code": False}, {"trust_remote_code": True}):
+            try:
+                load.from_pretrained(root / name, **trust)
+            except ValueError as error:
+                assert "model type `unbottle`" in str(error), error
+                print("refused")
+    assert transformers.AutoTokenizer.from_pretrained(root / name)("w5 w6").input_ids == [5, 6]
+    print("read")
+assert "unbottle" not in sys.modules
+"""
+    said = in_new_process(code, tmp_path / "saved", tmp_path)
+    assert said.count("refused") == 9 * len(CASES)
+    assert said.count("read") == len(CASES)
+
+
+def test_remote_code(saved: Path, tmp_path: Path) -> None:
+    """A directory with the line that imports unbottle: plain transformers runs it where it is told to, only there."""
+    shutil.copytree(saved, tmp_path / "saved")
+    for name in CASES:
+        add_remote_code(tmp_path / "saved" / name)
     code = """
 for name in cases:
     for load in (auto(name), transformers.AutoModel, AutoConfig):
@@ -69,6 +121,17 @@ for name in cases:
     check(name, auto(name).from_pretrained(root / name, trust_remote_code=True))
     print("trusted")
 """
-    said = in_new_process(code, saved, tmp_path)
+    said = in_new_process(code, tmp_path / "saved", tmp_path)
     assert said.count("refused") == 6 * len(CASES)
     assert said.count("trusted") == len(CASES)
+
+
+def test_remote_code_is_for_models_with_a_head(saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved / "gpt2.base", tmp_path / "base")
+    with pytest.raises(ValueError, match="holds a gpt2 model without a head"):
+        add_remote_code(tmp_path / "base")
+    shutil.copytree(saved / "gpt2", tmp_path / "model")
+    add_remote_code(tmp_path / "model")
+    assert len((tmp_path / "model" / "unbottle_shim.py").read_text(encoding="utf-8").splitlines()) == 1
+    unbottle.load(tmp_path / "model").save_pretrained(tmp_path / "again")
+    assert "auto_map" not in (tmp_path / "again" / "config.json").read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from transformers.pipelines import get_supported_tasks
 
 from unbottle.hf import attach, detach
+from unbottle.hub import add_remote_code
 
 CASES = [("gpt2", "softmax+cpr:5,20+mi"), ("llama", "ps+mi"), ("gemma2", "mos")]
 PROMPTS = ["w5 w6 w7 w5", "w9", "w20 w21 w20 w21 w20 w21 w8"]
@@ -105,6 +106,7 @@ print(answer[0]["generated_token_ids"])
 def test_a_script_that_never_heard_of_unbottle_needs_trust_remote_code(tmp_path):
     model = attached("gpt2", "softmax+cpr:5,20+mi")
     model.save_pretrained(tmp_path)
+    add_remote_code(tmp_path)
     tokenizer().save_pretrained(tmp_path)
 
     settings = {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path / "modules"), "OMP_NUM_THREADS": "1"}

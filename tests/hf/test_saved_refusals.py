@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import resource
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from saved_models import case, edit, logits
+from saved_models import case, edit, logits, tiny
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -71,11 +73,92 @@ def test_names_of_classes_are_only_looked_up_among_models(directory: Path, name:
     ],
 )
 def test_edited_weights(directory: Path, change, message: str) -> None:
+    edit_weights(directory, change)
+    with pytest.raises(ValueError, match=f"{directory}: the weights do not belong to config.json: {message}"):
+        unbottle.load(directory)
+
+
+def edit_weights(directory: Path, change) -> None:
     weights = load_file(directory / "model.safetensors")
     change(weights)
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=f"{directory}: the weights do not belong to config.json: {message}"):
+
+
+def without_head(weights: dict[str, torch.Tensor]) -> None:
+    for name in [name for name in weights if name.startswith("head.")]:
+        del weights[name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda weights: weights.pop("head.L.C.weight"),
+        lambda weights: weights.update({"head.L.Z.weight": torch.ones(1)}),
+        lambda weights: weights.update({"head.L.C.weight": torch.ones(3, 3)}),
+        lambda weights: weights["head.L.C.weight"].view(-1)[7].fill_(torch.nan),
+        lambda weights: weights["head.L.V.bias"].fill_(-torch.inf),
+        without_head,
+    ],
+)
+def test_from_pretrained_refuses_a_wrong_head_as_load_does(directory: Path, change) -> None:
+    edit_weights(directory, change)
+    with pytest.raises(ValueError, match=str(directory)) as error:
         unbottle.load(directory)
+    for kind in (AutoModelForCausalLM, unbottled(GPT2LMHeadModel)):
+        with pytest.raises(ValueError, match=re.escape(str(error.value))):
+            kind.from_pretrained(directory)
+
+
+def test_a_head_with_values_that_break(directory: Path, tmp_path: Path) -> None:
+    edit_weights(directory, lambda weights: weights["head.L.C.weight"].view(-1)[7].fill_(torch.nan))
+    with pytest.raises(
+        ValueError, match=r"head\.L\.C\.weight has values that are NaN or infinite.* earlier checkpoint"
+    ):
+        unbottle.load(directory)
+    model = case("gpt2")
+    with torch.no_grad():
+        model.head.L["R1"].bias[3] = torch.inf
+    unbottle.save_head(model, tmp_path / "head")
+    with pytest.raises(ValueError, match=r"head_model\.safetensors: L\.R1\.bias has values that are NaN or infinite"):
+        unbottle.load_head(unbottle.detach(model), tmp_path / "head")
+
+
+@pytest.mark.parametrize("kind", ["load", "auto"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["unbottle"].update(method="softmax+cpr:5,20+mi:3x80"), "L_h.weight of another shape"),
+        (lambda data: data["unbottle"].update(method="softmax+cpr:5,20+mi:3x100000"), "L x W <= 1024"),
+        (lambda data: data["unbottle"].update(method="mos:100000+cpr:5,20+mi"), "K <= 64"),
+        (lambda data: data.update(n_embd=1_000_000), "hidden_size is 32, but that of the model is 1000000"),
+        (lambda data: data.update(n_embd=10**12), "no model can have the sizes that config.json says"),
+        (lambda data: data.update(n_inner=10**8), r"mlp\.c_fc\.bias and 8 more of another shape"),
+        (lambda data: data.update(n_positions=10**8), r"wpe\.weight of another shape"),
+        (lambda data: data.update(vocab_size=10**8), "vocabulary is 61, but that of the model is 100000000"),
+        (
+            lambda data: data.update(vocab_size=10**8) or data["unbottle"].update(vocabulary=10**8),
+            "wte.weight of anoth",
+        ),
+    ],
+)
+def test_absurd_sizes_are_refused_before_anything_is_allocated(directory: Path, change, message: str, kind) -> None:
+    edit(directory / "config.json", change)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=message) as error:
+        unbottle.load(directory) if kind == "load" else AutoModelForCausalLM.from_pretrained(directory)
+    assert "\n" not in str(error.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000, "in KB"
+
+
+def test_a_config_that_is_nested_too_deeply(directory: Path) -> None:
+    text = (directory / "config.json").read_text(encoding="utf-8")
+    (directory / "config.json").write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "," + text[1:], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"config\.json is nested too deeply"):
+        unbottle.load(directory)
+    unbottle.save_head(case("gpt2"), directory / "head")
+    (directory / "head" / "head_config.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"head_config\.json is not valid JSON \(maximum recursion depth"):
+        unbottle.load_head(tiny("gpt2"), directory / "head")
 
 
 def test_truncated_shard(tmp_path: Path) -> None:

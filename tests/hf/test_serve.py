@@ -20,6 +20,7 @@ from models import shaken, tiny
 from tokenizer import tokenizer
 
 from unbottle.hf import attach, detach
+from unbottle.hub import add_remote_code
 
 for package in ("fastapi", "uvicorn", "openai"):
     pytest.importorskip(package, reason="needs what transformers serve needs: pip install 'transformers[serving]'")
@@ -34,6 +35,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory):
     torch.manual_seed(0)
     model = shaken(attach(tiny("gpt2"), "softmax+cpr:5,20+mi"))
     model.save_pretrained(folder)
+    add_remote_code(folder)
     tokenizer().save_pretrained(folder)
     return model, folder
 

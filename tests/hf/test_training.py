@@ -8,6 +8,7 @@ import pytest
 import torch
 from models import shaken, tiny, words
 from trainers import collate, rows, trainer, without_dropout
+from transformers import EarlyStoppingCallback
 
 from unbottle.hf import attach
 
@@ -92,7 +93,8 @@ def test_a_resumed_training_ends_where_an_unbroken_one_ends(name, method, tmp_pa
     before = attached(name, method).state_dict()
     for key, value in unbroken.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[key], value), key
-        assert not key.startswith("head.") or not torch.equal(before[key], value), f"{key} was not trained"
+        learns = key.startswith("head.") and key != "head.form"  # a mark, not a weight
+        assert not learns or not torch.equal(before[key], value), f"{key} was not trained"
 
 
 @pytest.mark.parametrize(("name", "method"), [("t5", "s+cepr:20+mi"), ("bart", "pg")])
@@ -104,6 +106,56 @@ def test_predict_with_generate(name, method, tmp_path):
     ids, mask = batch["input_ids"], batch["attention_mask"]
     assert torch.equal(got[:, :6], model.generate(ids, attention_mask=mask, max_length=6, num_beams=2))
     assert made.evaluate()["eval_loss"] == pytest.approx(by_hand(model).item(), abs=1e-4)
+
+
+EVALUATED = [
+    ("gpt2", "softmax+cpr:5,20+mi", False),
+    ("llama", "mos", True),
+    ("t5", "s+cepr:20+mi", False),
+    ("bart", "ps+e", True),
+]
+
+
+def wrapped(name: str, method: str, lora: bool):
+    """The model, or the model in PEFT's wrapper with a trainable head."""
+    model = attached(name, method)
+    if not lora:
+        return model
+    peft = pytest.importorskip("peft", reason="LoRA needs peft: pip install 'unbottle[train]'")
+    task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
+    return peft.get_peft_model(model, peft.LoraConfig(r=2, task_type=task, modules_to_save=["head"]))
+
+
+@pytest.mark.parametrize(("name", "method", "lora"), EVALUATED)
+def test_evaluate_returns_the_loss_and_the_metrics(name, method, lora, tmp_path):
+    model = wrapped(name, method, lora)
+    made = trainer(model, tmp_path, per_device_eval_batch_size=4)
+
+    def count(prediction) -> dict[str, float]:
+        logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
+        assert logits.shape == (*prediction.label_ids.shape, model.config.vocab_size)
+        return {"labels": float((prediction.label_ids != -100).sum())}
+
+    made.compute_metrics = count
+    metrics = made.evaluate()
+    assert metrics["eval_loss"] == pytest.approx(by_hand(model).item(), abs=1e-4)
+    assert metrics["eval_labels"] == (all_rows(model)["labels"] != -100).sum().item()
+
+
+@pytest.mark.parametrize(("name", "method", "lora"), EVALUATED)
+def test_the_best_model_is_loaded_when_training_stops_early(name, method, lora, tmp_path):
+    """Gradient ascent: the second evaluation is worse than the first, so training stops there."""
+    each_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1, "max_steps": 8}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False}
+    callbacks = [EarlyStoppingCallback(early_stopping_patience=1)]
+    model = wrapped(name, method, lora)
+    made = trainer(model, tmp_path, callbacks=callbacks, **each_step, **best)
+    made.optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.02, maximize=True)
+    made.train()
+    losses = [line["eval_loss"] for line in made.state.log_history if "eval_loss" in line]
+    assert made.state.global_step == len(losses) == 2
+    assert made.state.best_metric == losses[0] < losses[1]
+    assert made.evaluate()["eval_loss"] == pytest.approx(losses[0], abs=1e-5), "the best weights, not the last"
 
 
 @METHODS
@@ -147,4 +199,6 @@ def test_trainer_in_bf16_with_checkpointing(name, method, tmp_path):
     want, _ = step_by_hand(name, method)
     assert made.state.log_history[0]["loss"] == pytest.approx(want, abs=0.05)
     before = attached(name, method).head.state_dict()
-    assert all(not torch.equal(before[key], value) for key, value in made.model.head.state_dict().items())
+    after = dict(made.model.head.named_parameters())
+    still = {key for key, value in after.items() if torch.equal(before[key], value)}
+    assert still <= {"L.LD.weight", "L.LD.bias", "L.LE.weight"}, "keys learn from the second step on"

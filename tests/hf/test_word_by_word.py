@@ -45,6 +45,18 @@ def test_second_pass_is_the_model_on_each_candidate(name: str, at_once: int, mon
                     torch.testing.assert_close(got[b, t, c], want, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_double_precision(method: str) -> None:
+    """The mask of the second pass is of the dtype of the model: the lowest float64 is no float32."""
+    ids = words()
+    torch.manual_seed(0)  # of L_h
+    want = shaken(unbottle.attach(tiny("gpt2"), method))(ids, labels=ids)
+    torch.manual_seed(0)
+    got = shaken(unbottle.attach(tiny("gpt2").double(), method))(ids, labels=ids)
+    assert got.loss.dtype == got.logits.dtype == torch.float64
+    torch.testing.assert_close(got.logits, want.logits.double(), atol=1e-4, rtol=1e-4)
+
+
 SLOW_MODES = [(METHODS[1], "gpt2", mode) for mode in ("beams", "padding", "sampling")]
 
 

@@ -18,15 +18,15 @@ import tiny_summaries
 from unbottle.cli.program import main
 from unbottle.eval import perplexity
 from unbottle.recipes.compare.choices import rows_from
-from unbottle.recipes.compare.comparison import BASELINES, METHODS, comparison
+from unbottle.recipes.compare.comparison import METHODS, SOFTMAX, comparison
 from unbottle.recipes.compare.measure import comparison_of, together
 from unbottle.recipes.compare.parts import spread
 from unbottle.recipes.experiment import Row
 from unbottle.recipes.reproduce import reproduce
 from unbottle.recipes.variant import Variant
 
-BASELINE = BASELINES["head"]
-ROWS = ("plain", BASELINE, "softmax+cpr:3,9+mi form=difference")
+BASELINE = SOFTMAX
+ROWS = ("plain", BASELINE, "softmax+cpr:3,9+mi form=paper")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_table_names_its_whole_command(whole: Path, made: Path) -> None:
     table = (whole / "results" / "text.txt-head" / "table.md").read_text()
     told = next(line for line in table.splitlines() if line.startswith("`unbottle compare")).split("`")[1]
     sizes = "--tokens 320 --valid-tokens 64 --test-tokens 160 --length 16 --lr 1e-09 --lr 0.003 --gradients 2"
-    rows = f"--method plain --method '{BASELINE}' --method 'softmax+cpr:3,9+mi form=difference'"
+    rows = f"--method plain --method {BASELINE} --method 'softmax+cpr:3,9+mi form=paper'"
     assert told == (
         f"unbottle compare --model model --data text.txt --train head {sizes} --tagger rules --seeds 2 {rows}"
     )
@@ -154,9 +154,9 @@ def test_a_training_that_breaks_is_a_result(made: Path, tmp_path: Path, capsys) 
 @pytest.mark.parametrize("train", ["all", "lora"])
 def test_models_that_may_adapt(train: str, made: Path, tmp_path: Path) -> None:
     given = ("--train", train, "--lr", "1e-3", "--seeds", "1", "--keep-models")
-    assert compare(made, tmp_path, *given, rows=("plain", BASELINES[train])) == 0
+    assert compare(made, tmp_path, *given, rows=("plain", BASELINE)) == 0
     found = {row["method"]: row["found"]["perplexity"] for row in read(tmp_path, f"text.txt-{train}")["rows"]}
-    assert found[BASELINES[train]] < found["plain"]
+    assert found[BASELINE] < found["plain"]
     assert list((tmp_path / "work").rglob("model.safetensors"))
 
 
@@ -197,10 +197,9 @@ def test_windows_from_all_over_a_text() -> None:
 
 
 def test_rows() -> None:
-    for train in ("head", "all", "lora"):
-        assert rows_from((), train) == [str(Variant.parse(method)) for method in METHODS[train]]
-        assert len(METHODS[train]) == (14 if train == "all" else 15), "as the help and the README say"
-        assert rows_from(["softmax", "softmax"], train) == [BASELINES[train], "softmax"], "something to compare with"
+    assert rows_from(()) == [str(Variant.parse(method)) for method in METHODS]
+    assert len(METHODS) == 15, "as the help says"
+    assert rows_from(["softmax", "softmax"]) == [BASELINE, "softmax"], "something to compare with"
 
 
 def test_only_seeds_that_both_have() -> None:

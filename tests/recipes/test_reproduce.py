@@ -148,7 +148,7 @@ def test_folders_from_before_contents_were_known_are_accepted(text, folders, cap
 def test_two_processes_do_not_train_the_same_row(text, tmp_path, capsys) -> None:
     with locked(tmp_path / "lab" / "base" / "small"):
         assert reproduce("table1", text, (tmp_path / "lab", tmp_path / "results")) == 2
-    assert "works in this folder. Wait for it" in capsys.readouterr().err
+    assert "Wait until it is finished, or give another output folder." in capsys.readouterr().err
 
 
 def test_dry_run_prints_everything_and_does_nothing(tmp_path, monkeypatch, capsys) -> None:
@@ -159,3 +159,23 @@ def test_dry_run_prints_everything_and_does_nothing(tmp_path, monkeypatch, capsy
     assert len(told["methods"]) == 15
     assert told["preset"]["rows"]["length"] == 200
     assert not list(tmp_path.iterdir())
+
+
+def test_what_fails_leaves_nothing_and_does_not_stand_in_the_way(text, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = (tmp_path / "lab", tmp_path / "results")
+    assert reproduce("order-bias", "nowhere.txt", places) == 2
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "lab" / "base").mkdir(parents=True)  # what such a run left behind before
+    (tmp_path / "lab" / "base" / ".small.lock").touch()
+    (tmp_path / "lab" / "lab.json").write_text('{"data": "nowhere.txt"}', encoding="utf-8")
+    assert reproduce("order-bias", text, places) == 0, capsys.readouterr().err
+
+
+def test_a_model_that_is_nowhere_is_refused_before_anything_is_written(text, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("unbottle.reach.reachable", lambda: False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    assert main(["reproduce", "table1", "--preset", "paper", "--data", str(text)]) == 2
+    assert "model 'gpt2' is no folder here, and the Hub can not be reached" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []

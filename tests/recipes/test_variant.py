@@ -21,9 +21,9 @@ def test_a_method_alone_is_what_it_was() -> None:
 
 
 def test_options(tmp_path) -> None:
-    found = Variant.parse("softmax+c lr=0.5 form=difference")
-    assert str(found) == "softmax+c form=difference lr=0.5", "in one order, however they are given"
-    assert found.title == "S + C (form difference, lr 0.5)"
+    found = Variant.parse("softmax+c lr=0.5 form=paper")
+    assert str(found) == "softmax+c form=paper lr=0.5", "in one order, however they are given"
+    assert found.title == "S + C (form paper, lr 0.5)"
     assert Variant.parse(str(found)) == found
     assert found.settings(settings(tmp_path, lr=1e-3, eps=1e-4)) == settings(tmp_path, lr=0.5, eps=1e-4)
 
@@ -36,9 +36,9 @@ def test_learning_rates_to_choose_from() -> None:
 
 
 def test_the_head_gets_its_options() -> None:
-    made = Variant.parse("softmax+cr:3 form=difference convention=release lr=0.5").attached(model("plain"))
-    assert (made.head.config.form, made.head.config.convention) == ("difference", "release")
-    assert Variant.parse("softmax+cr:3").attached(model("plain")).head.config.form == "separate"
+    made = Variant.parse("softmax+cr:3 form=paper convention=release lr=0.5").attached(model("plain"), form="scaled")
+    assert (made.head.config.form, made.head.config.convention) == ("paper", "release")
+    assert Variant.parse("softmax+cr:3").attached(model("plain"), form="scaled").head.config.form == "scaled"
 
 
 def test_plain() -> None:
@@ -51,7 +51,10 @@ def test_plain() -> None:
     ("text", "said"),
     [
         ("softmax+c form", "method 'softmax+c form'"),
-        ("softmax+c form=", "'form=' is no option of a method. Known: form=separate|difference|steady, convention="),
+        (
+            "softmax+c form=",
+            "Known: form=scaled|paper|folded|residual|steady, convention=",
+        ),
         ("softmax+c form=../../etc", "'form=../../etc' is no option"),
         ("softmax+c lr=fast", "'lr=fast' is no option"),
         ("softmax+c lr=1e-4,", "'lr=1e-4,' is no option"),

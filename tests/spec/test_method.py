@@ -1,5 +1,7 @@
 """The method language: what it reads, what it writes, what it refuses."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +106,20 @@ def test_a_method_built_by_hand_is_checked_too() -> None:
     ):
         with pytest.raises(MethodError):
             Method(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("softmax+mi:3x100000", "would read 300000 states at a time. Write mi:LxW with L x W <= 1024."),
+        ("softmax+mi:1025x1", "would read 1025 states at a time"),
+        ("mos:100000+c", "a mixture of 100000 softmaxes. Write mos:K with K <= 64."),
+    ],
+)
+def test_sizes_that_no_model_needs_are_refused(text: str, said: str) -> None:
+    with pytest.raises(MethodError, match=re.escape(said)):
+        Method.parse(text)
+    Method.parse("mos:64+mi:4x256")
 
 
 @st.composite

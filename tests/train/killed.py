@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -18,7 +19,7 @@ from killing import kill_at
 
 import unbottle.train.checkpoints
 import unbottle.train.plain_checkpoints
-from unbottle.train import train_lm
+from unbottle.train import Preempted, train_lm
 from unbottle.train.trainer import LanguageTrainer
 
 PLACES = {
@@ -37,7 +38,7 @@ PLACES = {
 def run(job: dict, answer: Path) -> None:
     warnings.simplefilter("error")
     if job["where"] is not None:
-        kill_at(*PLACES[job["where"]], job["count"])
+        kill_at(*PLACES[job["where"]], job["count"], signal.Signals[job.get("signal", "SIGKILL")])
     result = train_lm(
         tiny.model(job["method"]), tiny.windows(), tiny.windows(100, 1), tiny.settings(job["folder"], **job["options"])
     )
@@ -52,6 +53,10 @@ def main() -> None:
         if not (child := os.fork()):
             try:
                 run(job, Path(job["folder"]) / "answer.json")
+            except Preempted as stop:
+                with open(Path(job["folder"]) / "preempted.txt", "a", encoding="utf-8") as file:
+                    file.write(f"{stop.message}\n")
+                os._exit(stop.code)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)

@@ -35,6 +35,21 @@ def test_stored_states_train_as_a_frozen_model_does(method: str, tmp_path) -> No
     assert bool([*tmp_path.glob("stored/states/*/*.safetensors")]) == ("wbwr" not in method)
 
 
+def test_rows_of_different_lengths(tmp_path) -> None:
+    """The longest row is neither the first nor the last."""
+    generator = torch.Generator().manual_seed(0)
+    ids = [torch.randint(0, tiny.VOCABULARY, (length,), generator=generator) for length in (5, 3, 12, 9, 4, 7, 2, 6)]
+    rows = [{"input_ids": row, "labels": row.clone()} for row in ids]
+    steps = {"max_steps": 3, "log_every": 1, "save_every": None, "batch": 4, "shuffle": False}
+    losses = []
+    for train in ("head", "all"):
+        model = tiny.model("softmax+cpr:5,20+mi", dropout=0.0)
+        model.requires_grad_(False)
+        model.head.requires_grad_(True)
+        losses.append(train_lm(model, rows, None, tiny.settings(tmp_path / train, train=train, **steps)).losses)
+    assert np.allclose(*losses, atol=1e-5)
+
+
 def store(folder, model, windows):
     return states.open_store(folder, model, windows, torch.float32, "float32")
 

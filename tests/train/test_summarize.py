@@ -16,9 +16,11 @@ import tiny_training
 import torch
 from peft import PeftModel
 from transformers import AutoModelForSeq2SeqLM
+from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
 
 from unbottle.hf.prefix import prefix_of
 from unbottle.train import SUMMARIZE_PRESETS, train_summarize
+from unbottle.train.head_alone import FrozenBackbone
 
 SCRIPT = Path(__file__).with_name("killed_summaries.py")
 
@@ -77,6 +79,23 @@ def test_padding_and_the_size_of_batches_change_nothing(tmp_path) -> None:
         chosen = tiny.settings(tmp_path / str(number), **sizes, save_every=None)
         losses.append(train_summarize(model, tiny.pairs(), None, chosen).losses)
     assert np.allclose(losses[0], losses[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("train", ["all", "head"])
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_the_loss_is_the_mean_over_all_labels(name: str, train: str, tmp_path) -> None:
+    model, pairs = tiny.model(name, "s+cepr:20", dropout=0.0), tiny.pairs(4)
+    expected = mean_loss(model, pairs)
+    chosen = tiny.settings(tmp_path, train=train, batch=4, max_steps=1, log_every=1, save_every=None)
+    assert train_summarize(model, pairs, None, chosen).losses == ((1, pytest.approx(expected, abs=1e-4)),)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "gpt2"])
+def test_a_frozen_backbone_shifts_labels_as_its_model_does(name: str) -> None:
+    """Some versions of the Trainer look at the loss type alone to tell which labels are predicted."""
+    model = tiny_training.model() if name == "gpt2" else tiny.model(name)
+    shifts = LOSS_MAPPING.get(FrozenBackbone(model).loss_type) is ForCausalLMLoss
+    assert shifts == (name == "gpt2")
 
 
 def test_plain_models_average_over_batches(tmp_path) -> None:

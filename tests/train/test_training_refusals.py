@@ -72,5 +72,5 @@ def test_models_and_texts_that_do_not_fit(tmp_path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path) -> None:
-    with locked(tmp_path), pytest.raises(ValueError, match=r"another process \(\d+\) works in this folder"):
+    with locked(tmp_path), pytest.raises(ValueError, match=r"is in use by process \d+\. Wait until"):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))

@@ -27,7 +27,7 @@ class Answers:
     def __init__(self, models: Sequence[ShownModel]) -> None:
         self.causal = [shown for shown in models if not shown.encoder_decoder]
         self.encoder_decoder = [shown for shown in models if shown.encoder_decoder]
-        self.lock = Lock()  # knobs are turned on the models themselves; a request can go around the queue
+        self.lock = Lock()  # seeds are of the process, and a request can go around the queue
 
     def next_words(self, text: Any, words: Any, copy_bias: Any) -> str:
         """Bars of all causal models."""

@@ -48,7 +48,8 @@ def _column(number: int, each: NextWords, most: float) -> str:
     rows = "".join(_row(number, word, word.id in each.appendable, most) for word in each.probed.words)
     title = f"{escape(each.probed.model)} <small>{escape(each.probed.method)}</small>"
     words = f'<ol class="ub-words">{rows}</ol>'
-    return f'<section class="ub-card"><h3>{title}</h3>{words}{_masses(each.probed.masses)}</section>'
+    note = f'<p class="ub-note">{escape(each.note)}</p>' if each.note else ""
+    return f'<section class="ub-card"><h3>{title}</h3>{words}{_masses(each.probed.masses)}{note}</section>'
 
 
 def _row(number: int, word: ProbedWord, appendable: bool, most: float) -> str:

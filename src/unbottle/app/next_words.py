@@ -15,10 +15,11 @@ BROKEN = "\ufffd"  # what a token decodes to that is only a part of a character
 
 @dataclass(frozen=True, kw_only=True)
 class NextWords:
-    """The words of one model, and the ids of those that a text can be continued with."""
+    """The words of one model, the ids of those that a text can be continued with, and what is to be said about them."""
 
     probed: Probed
     appendable: frozenset[int]
+    note: str = ""
 
 
 def next_words(models: Sequence[ShownModel], text: Any, *, words: Any = 10, copy_bias: Any = 0) -> list[NextWords]:
@@ -31,7 +32,7 @@ def next_words(models: Sequence[ShownModel], text: Any, *, words: Any = 10, copy
         with shown.turned(copy_bias=bias):
             (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [given], k=number).found
         ids = frozenset(word.id for word in probed.words if appendable(shown.tokenizer, word.id, word.text))
-        found.append(NextWords(probed=probed, appendable=ids))
+        found.append(NextWords(probed=probed, appendable=ids, note=shown.ignored(copy_bias=bias)))
     return found
 
 

@@ -83,7 +83,7 @@ def summarize_tab(answers: Answers) -> None:
             sampling = gradio.Radio([*SAMPLING], value="beams", label="Sampling")
             seed = _seed()
             bias = _copy_bias()
-            only = gradio.Checkbox(label="Only words of the document (heads only)")
+            only = gradio.Checkbox(label="Only words of the document (for heads that copy)")
         _asked("Summarize", "summarize", answers.summarized, text, [sampling, tokens, seed, bias, only])
 
 
@@ -111,7 +111,7 @@ def _seed() -> Any:
 def _copy_bias() -> Any:
     least, most = bounds.COPY_BIAS
     return gradio.Slider(
-        least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; heads only)"
+        least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; for heads that copy)"
     )
 
 

@@ -47,7 +47,8 @@ def continued(
     for shown in models:
         with shown.turned(copy_bias=bias):
             (made,) = continuations(shown.model, shown.tokenizer, [given], words=number, **chosen)
-        yield Written(model=shown.name, method=shown.method, text=made, note="" if made else "Nothing was written.")
+        notes = ["" if made else "Nothing was written.", shown.ignored(copy_bias=bias)]
+        yield Written(model=shown.name, method=shown.method, text=made, note=" ".join(filter(None, notes)))
 
 
 def summarized(
@@ -68,9 +69,11 @@ def summarized(
         seed=whole_within(seed, SEED, "seed"),
     )
     bias = number_within(copy_bias, COPY_BIAS, "copy bias")
+    only = bool(source_only)
     for shown in models:
-        with shown.turned(copy_bias=bias, source_only=bool(source_only)):
+        with shown.turned(copy_bias=bias, source_only=only):
             (made,) = predictions(shown.model, shown.tokenizer, [given], decoding)
         notes = ["" if made.text else "Nothing was written."]
         notes += [f"The last {made.dropped} tokens of the document were not read."] if made.dropped else []
+        notes.append(shown.ignored(copy_bias=bias, source_only=only))
         yield Written(model=shown.name, method=shown.method, text=made.text, note=" ".join(filter(None, notes)))

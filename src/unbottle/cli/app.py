@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from unbottle.cli.early import check_model
+
 EXAMPLES = """
 unbottle app gpt2 runs/cpr/model
 unbottle app runs/softmax/model runs/cpr/model --open
@@ -23,7 +25,7 @@ MOST = 4  # columns that can be read side by side
 
 
 def app(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Up to 4 folders, with a head or without.")],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Up to 4 folders or hub models; or smollm2.")],
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = LOCAL,
     port: Annotated[int | None, typer.Option(metavar="N", help="[the first free one from 7860]")] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -44,6 +46,8 @@ def app(
         settings = {"models": model, "host": host, "port": port, "open": open_page}
         print(json.dumps(config_of("app", settings), indent=1))
         return
+    for path in model:
+        check_model(path)
     if not is_loopback(host):
         told = "others in the network can use these models, without a password"
         print(f"unbottle: warning: --host {host}: {told}. The default is {LOCAL}.", file=sys.stderr)

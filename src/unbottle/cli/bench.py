@@ -11,7 +11,9 @@ from unbottle.bench.case import MEASURES
 from unbottle.bench.scale import AXES, Scale
 from unbottle.bench.settings import DTYPES, Settings
 from unbottle.bench.shape import SHAPES
+from unbottle.cli.early import check_method
 from unbottle.cli.ending import INTERRUPTED
+from unbottle.cli.output import show
 from unbottle.cli.progress import progress
 
 EXAMPLES = """
@@ -74,6 +76,8 @@ def bench(
     Models have random weights, nothing is downloaded. Without options it measures what the library promises, and the
     promise stands beside it ("at most"). Ctrl-C prints what was measured so far.
     """
+    for name in method or ():
+        check_method(name)
     settings = Settings(
         shapes=tuple(shape or DEFAULTS.shapes),
         methods=tuple(method or ()),
@@ -117,7 +121,7 @@ def execute(settings: Settings, output: Path | None) -> None:
             interrupted = True
     found = machine()
     text = document(run.rows, settings, found, interrupted=interrupted)
-    print(text)
+    show(text)
     if output is not None:
         written = save(output, text, run.rows, settings, found, interrupted=interrupted)
         if not any(path.suffix == ".png" for path in written):

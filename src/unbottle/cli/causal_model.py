@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not looked for there
+from unbottle.cli.early import DEMO_MODEL, HUB_NAME, is_demo_model
 
 
 def causal_model(path: str) -> tuple[Any, Any]:
@@ -32,10 +31,11 @@ def config_of_model(path: str) -> Any:
     from transformers.utils import logging
 
     import unbottle.hf.saving  # noqa: F401  from here on AutoConfig knows our models
-    from unbottle.hf.reach import quick_hub, reachable
     from unbottle.hf.safe import NO_CODE
+    from unbottle.reach import quick_hub, reachable
 
     logging.disable_progress_bar()  # commands have a bar of their own
+    path = fetched(path)
     if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
     try:
@@ -48,8 +48,22 @@ def config_of_model(path: str) -> Any:
             ) from error
         why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
         raise ValueError(
-            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote."
+            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote, or {DEMO_MODEL}."
         ) from error
+
+
+def fetched(path: str) -> str:
+    """The folder of the demo's model, which is downloaded if need be; any other path as it is."""
+    if not is_demo_model(path):
+        return path
+    from unbottle.cli.progress import progress
+    from unbottle.recipes.demo.plan import SMOLLM2
+    from unbottle.recipes.demo.pretrained import place, pretrained, user_cache
+
+    if place(SMOLLM2, user_cache()).exists():
+        return str(pretrained(SMOLLM2, user_cache(), lambda done, total, text: None))
+    with progress() as report:
+        return str(pretrained(SMOLLM2, user_cache(), report))
 
 
 def refuse_other_kind(path: str, *, encoder_decoder: bool) -> Any:
@@ -86,10 +100,11 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     from unbottle.hf.config_face import ConfigFace
-    from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import SAFE
     from unbottle.hf.saving import load
+    from unbottle.reach import quick_hub
 
+    path = fetched(path)
     config = _config(path, encoder_decoder=encoder_decoder)
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     with quick_hub(path), language_model(path, config):

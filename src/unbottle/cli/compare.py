@@ -10,8 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from unbottle.cli.early import check_choice, check_method, check_model, check_place
 from unbottle.cli.ending import INTERRUPTED
+from unbottle.cli.output import show
 from unbottle.cli.progress import progress
+from unbottle.data.named import NAMED, TEXT_NAMES
 
 EXAMPLES = """
 unbottle compare --model smollm2 --data python
@@ -31,14 +34,15 @@ def compare(
         str,
         typer.Option(
             metavar="PATH",
-            help="A file, a folder with train.*, valid.* and test.*, a hub data set, or python: its standard library.",
+            help="A file, a folder with files train, valid and test, a hub data set, wikitext-2, wikitext-103, or "
+            "python: the source code of its standard library.",
         ),
     ],
     method: Annotated[
         list[str] | None,
         typer.Option(
             metavar="METHOD",
-            help='Rows, as softmax+c+mi or "softmax+c+mi form=difference"; repeatable. [fourteen or fifteen]',
+            help='Rows, as softmax+c+mi or "softmax+c+mi form=paper"; repeatable. [fifteen]',
         ),
     ] = None,
     train: Annotated[str, typer.Option(metavar="WHAT", help="head, all or lora.")] = "head",
@@ -78,13 +82,19 @@ def compare(
 ) -> None:
     """Train several output layers on the same model and text, and say which is better, with intervals.
 
-    A learning rate is chosen for the baseline, softmax+mi (in the form steady with --train head or lora), and used for
+    A learning rate is chosen for the baseline, softmax+mi, and used for
     all rows that have none of their own: lr=1e-4, or several, as lr=3e-5,1e-4, of which the validation part chooses
     one. Every row sees the same windows in the same order. Perplexity is split by where the true next word was. With
     --pairs the model is an encoder-decoder, which learns from documents and summaries and writes summaries of others;
     one learning rate. What is done is kept, row by row: the same command goes on where it was stopped, and several may
     share the rows.
     """
+    check_choice("train", train, ("head", "all", "lora"))
+    for name in method or ():
+        check_method(name)
+    if not dry_run:
+        check_model(model)
+        check_place(data, TEXT_NAMES if pairs is None else NAMED)
     from unbottle.recipes.compare.choices import comparison_from, rows_from, summary_comparison_from
 
     how: Any
@@ -97,7 +107,7 @@ def compare(
         held = {"test_pairs": test_pairs, "length": length}
         how = summary_comparison_from(model, data, train, pairs=pairs, batch=batch, lrs=lr, **held)
         amount = f"--pairs {pairs} --test-pairs {test_pairs} --length {length}"
-    rows, size = rows_from(method or (), train, summaries=pairs is not None), next(iter(how.backbones))
+    rows, size = rows_from(method or (), summaries=pairs is not None), next(iter(how.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")
     output = output or Path(f"results/{size}")
     if dry_run:
@@ -127,5 +137,5 @@ def compare(
                 record = (run if pairs is None else compare_summaries)(lab, output, rows, seeds=range(seeds), told=told)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    print(record.document())
+    show(record.document())
     print(f"\nWritten to {record.folder}")

@@ -31,7 +31,7 @@ def demo(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="How heads learn: separate, difference or steady. [the best here]"),
+        typer.Option(metavar="FORM", help="How heads are parameterised: scaled, or paper, residual, steady. [scaled]"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,

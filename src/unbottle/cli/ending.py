@@ -9,10 +9,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 
-from unbottle.cli.launched import is_first, process_number
+from unbottle.cli.launched import is_first, process_number, processes
+from unbottle.cli.output import show_text
 
 OK, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 PATIENCE = 30.0  # seconds: if the first of several processes has the same to say, the launcher ends the others by then
@@ -24,14 +26,20 @@ class End:
 
 
 @contextmanager
-def ending(*, debug: bool) -> Iterator[End]:
+def ending(*, debug: bool, resumes: bool = False) -> Iterator[End]:
     """Errors become an exit code and one line on stderr; the traceback only if asked for."""
     end = End()
     try:
         yield end
         sys.stdout.flush()
+        if group := process_group():
+            group.wait()  # nobody goes while another still listens
     except (KeyboardInterrupt, typer.Abort):
         end.code = INTERRUPTED
+    except SystemExit as stop:  # of a training that was preempted: it has a message, which is no error
+        end.code = stop.code if isinstance(stop.code, int) else FAILED
+        if is_first() and (message := getattr(stop, "message", "")):
+            print(f"unbottle: {message}", file=sys.stderr)
     except BrokenPipeError:  # whoever read our output has seen enough
         end.code = FAILED
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -43,9 +51,16 @@ def ending(*, debug: bool) -> Iterator[End]:
             traceback.print_exc()
         if message := one_line(error):
             who = "" if is_first() else f"process {process_number()}: "
-            print(f"unbottle: {who}error: {message}", file=sys.stderr)
+            show_text(f"unbottle: {who}error: {message}", sys.stderr)
     if end.code == INTERRUPTED and is_first():
-        print("unbottle: interrupted", file=sys.stderr)
+        print(f"Interrupted.{' Run the same command again to resume.' if resumes else ''}", file=sys.stderr)
+    if group := process_group():
+        group.end_group()
+
+
+def process_group() -> Any:
+    """The module that knows the other processes of a launched command, if it has come to that."""
+    return sys.modules.get("unbottle.train.processes") if processes() > 1 else None
 
 
 def exit_code(error: Exception) -> int:

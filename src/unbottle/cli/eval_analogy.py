@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unbottle.cli.aligned import aligned
+from unbottle.cli.early import MODELS_HELP, check_file, check_model
 from unbottle.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from unbottle.eval.analogy import AnalogyResult
 
 EXAMPLES = """
-unbottle eval analogy gpt2-plain gpt2-cpr
-unbottle eval analogy gpt2-cpr --kind diagonal --relation family --part valid --output runs/family
-unbottle eval analogy gpt2-cpr --pairs questions-words.txt
+unbottle eval analogy gpt2 runs/cpr/model
+unbottle eval analogy runs/cpr/model --kind diagonal --relation family --part valid --output runs/family
+unbottle eval analogy runs/cpr/model --pairs questions-words.txt
 unbottle eval analogy --training-text analogies.txt --write analogies.jsonl
 """
 KINDS = "diagonal, edge"
@@ -42,7 +43,10 @@ class Choice:
 
 
 def eval_analogy(
-    model: Annotated[list[str] | None, typer.Argument(metavar="MODEL", help="Folders, with a head or without.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL", help=MODELS_HELP),
+    ] = None,
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help=f"{KINDS}; repeatable. [all]")] = None,
     relation: Annotated[
         list[str] | None, typer.Option(metavar="RELATION", help=f"{RELATIONS}; repeatable. [all]")
@@ -69,7 +73,6 @@ def eval_analogy(
     are wrong. With --write or --training-text no model is needed.
     """
     from unbottle.cli.run_folder import config_of, prepare, prepare_file, write_run, write_text
-    from unbottle.data.analogy import training_text as texts_of
 
     choice = Choice(
         kind=None if kind is None else tuple(kind),
@@ -87,6 +90,11 @@ def eval_analogy(
         return
     if not (models or write or training_text):
         raise ValueError("no model to evaluate. Give a folder, or --write or --training-text FILE.")
+    for path in models:
+        check_model(path)
+    check_file(pairs)
+    from unbottle.data.analogy import training_text as texts_of
+
     items = contexts(choice, part)
     prepare(output)
     for file in (write, training_text):

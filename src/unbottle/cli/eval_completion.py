@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unbottle.cli.early import MODEL_HELP, TEXT_HELP, check_file, check_model
 from unbottle.cli.markdown import markdown, number
+from unbottle.cli.output import show
 from unbottle.cli.progress import progress
-from unbottle.cli.text_part import PARTS, TextPart
+from unbottle.cli.text_part import HELP, TextPart
 
 if TYPE_CHECKING:
     from unbottle.eval.completion import Completion, Protocol
 
 EXAMPLES = """
-unbottle eval completion gpt2-cpr --data wikitext.txt --output runs/completion
-unbottle eval completion gpt2-cpr --data test.txt --part all --prompts 20,70 --samples 100 --seed 1
+unbottle eval completion runs/cpr/model --data wikitext-2 --output runs/completion
+unbottle eval completion runs/cpr/model --data my-text.txt --prompts 20,70 --samples 100 --seed 1
 unbottle eval completion --from runs/completion/completions.jsonl --tagger rules
 """
 
 
 def eval_completion(
-    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="A folder, with a head or without.")] = None,
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP)] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="PATH", help="A text file, jsonl, csv, parquet, folder, or hub data set.")
+        str | None,
+        typer.Option(metavar="PATH", help=TEXT_HELP),
     ] = None,
-    column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
-    part: Annotated[
-        str, typer.Option(metavar="PART", help=f"{', '.join(PARTS)}: split 96/2/2 as for training, or all of it.")
-    ] = PARTS[0],
+    text_column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
+    part: Annotated[str | None, typer.Option(metavar="PART", help=HELP)] = None,
     prompts: Annotated[str, typer.Option(metavar="N,N", help="Words to read.")] = "20,70,120",
     words: Annotated[int, typer.Option(metavar="N", help="Words to generate.")] = 50,
     top_k: Annotated[int, typer.Option(metavar="N", help="Sample from so many most likely words.")] = 5,
@@ -57,24 +58,29 @@ def eval_completion(
     from unbottle.cli.run_folder import config_of, prepare, write_run
 
     settings = {"prompts": numbers(prompts), "words": words, "top_k": top_k, "samples": samples, "seed": seed}
-    files = {"data": data, "column": column, "part": part, "from": None if from_file is None else str(from_file)}
+    files = {"data": data, "column": text_column, "part": part, "from": None if from_file is None else str(from_file)}
     config = config_of("eval completion", {"model": model, **files, **settings, "batch": batch, "tagger": tagger})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
     if from_file is not None and (model or data):
         raise ValueError("--from scores completions that are there: give it without MODEL and --data.")
-    prepare(output)
-    if from_file is not None:
-        found = again(from_file, tagger)
-    elif model is None or data is None:
+    if from_file is None and (model is None or data is None):
         raise ValueError("nothing to complete. Give MODEL and --data PATH, or --from FILE.")
+    check_file(from_file)
+    check_model(model)
+    text = TextPart(data=data or "", column=text_column, part=part)
+    if from_file is not None:
+        prepare(output)
+        found = again(from_file, tagger)
     else:
+        text.check()
+        prepare(output)
         from unbottle.eval.completion import Protocol
 
         protocol = Protocol(**settings, batch=batch)  # type: ignore[arg-type]
-        found = evaluate(model, TextPart(data=data, column=column, part=part), protocol, tagger, output)
-    print(document(found))
+        found = evaluate(str(model), text, protocol, tagger, output)
+    show(document(found))
     write_run(output, config, found.to_dict())
 
 

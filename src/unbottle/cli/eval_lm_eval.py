@@ -8,16 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
+from unbottle.cli.early import MODEL_HELP, check_model
 from unbottle.cli.markdown import markdown, number
+from unbottle.cli.output import show
 
 EXAMPLES = """
-unbottle eval lm-eval gpt2-cpr --tasks lambada_openai
-unbottle eval lm-eval gpt2-cpr --tasks hellaswag,piqa --limit 100 --output runs/harness
+unbottle eval lm-eval runs/cpr/model --tasks lambada_openai
+unbottle eval lm-eval runs/cpr/model --tasks hellaswag,piqa --limit 100 --output runs/harness
 """
 
 
 def eval_lm_eval(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, with a head or without.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     tasks: Annotated[str, typer.Option(metavar="TASK,TASK", help="Tasks of the harness.")],
     batch: Annotated[int, typer.Option(metavar="N", help="Texts at once.")] = 8,
     limit: Annotated[int | None, typer.Option(metavar="N", help="Examples of each task, at most. [all]")] = None,
@@ -41,18 +43,20 @@ def eval_lm_eval(
         return
     if not names:
         raise ValueError(f"tasks {tasks!r}: expected names, as in hellaswag,piqa.")
+    check_model(model)
     prepare(output)
     found = evaluate(model, names, batch=batch, limit=limit, shots=shots)
-    print(document(found))
+    show(document(found))
     write_run(output, config, found)
 
 
 def evaluate(model: str, tasks: list[str], **options: Any) -> dict[str, Any]:
+    from unbottle.cli.causal_model import fetched
     from unbottle.cli.plain_model import plain_model
     from unbottle.eval.harness import harness
 
     plain_model(model)  # what is no language model is refused here, in one sentence, not by the harness
-    return harness(model, tasks, **options)
+    return harness(fetched(model), tasks, **options)
 
 
 def document(found: dict[str, Any]) -> str:

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unbottle.cli.early import MODELS_HELP, TEXT_HELP, check_model
 from unbottle.cli.markdown import markdown, number
+from unbottle.cli.output import show
 from unbottle.cli.progress import progress
-from unbottle.cli.text_part import PARTS, TextPart
+from unbottle.cli.text_part import HELP, TextPart
 
 if TYPE_CHECKING:
     from unbottle.eval.perplexity import Perplexity
 
 EXAMPLES = """
-unbottle eval perplexity gpt2-plain gpt2-cpr --data wikitext.txt --output runs/perplexity
-unbottle eval perplexity gpt2-cpr --data test.jsonl --column text --part all --reference gpt2-plain
-unbottle eval perplexity gpt2-cpr --data wikitext.txt --length 1024 --stride 512 --tagger rules
+unbottle eval perplexity gpt2 runs/cpr/model --data wikitext-2 --output runs/perplexity
+unbottle eval perplexity runs/demo/softmax/model runs/demo/cpr/model --data my-text.txt
+unbottle eval perplexity runs/cpr/model --data test.jsonl --text-column body --reference runs/softmax/model
+unbottle eval perplexity runs/cpr/model --data my-text.txt --part test --length 1024 --stride 512 --tagger rules
 """
 
 
@@ -37,14 +40,13 @@ class Measure:
 
 
 def eval_perplexity(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Folders, with a head or without.")],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help=MODELS_HELP)],
     data: Annotated[
-        str, typer.Option(metavar="PATH", help="A text file, jsonl, csv, parquet, folder, or hub data set.")
+        str,
+        typer.Option(metavar="PATH", help=TEXT_HELP),
     ],
-    column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
-    part: Annotated[
-        str, typer.Option(metavar="PART", help=f"{', '.join(PARTS)}: split 96/2/2 as for training, or all of it.")
-    ] = PARTS[0],
+    text_column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
+    part: Annotated[str | None, typer.Option(metavar="PART", help=HELP)] = None,
     length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window.")] = 200,
     stride: Annotated[
         int | None, typer.Option(metavar="N", help="Tokens from one window to the next; only new ones count. [length]")
@@ -62,14 +64,14 @@ def eval_perplexity(
 ) -> None:
     """Perplexity of a text, and of its tokens by where they were: in the context, in W(k), or elsewhere.
 
-    The text is cut into windows; the first token of a window is read, not predicted. A token that stands in the window
-    before its place counts as context, else as top if it is among the k most likely words, else as elsewhere. Proper
-    nouns are those that the tagger finds. Models that are compared need one tokenizer, and --reference makes their
-    groups the same.
+    The first line says what was measured: which part, and how many tokens. The text is cut into windows; the first
+    token of a window is read, not predicted. A token that stands in the window before its place counts as context, else
+    as top if it is among the k most likely words, else as elsewhere. Proper nouns are what the tagger finds. Models
+    that are compared need one tokenizer, and --reference makes their groups the same.
     """
     from unbottle.cli.run_folder import config_of, prepare, write_run
 
-    text = TextPart(data=data, column=column, part=part)
+    text = TextPart(data=data, column=text_column, part=part)
     measure = Measure(
         length=length, stride=length if stride is None else stride, k=k, tagger=tagger, reference=reference, batch=batch
     )  # fmt: skip
@@ -78,14 +80,17 @@ def eval_perplexity(
         print(json.dumps(config, indent=1))
         return
     text.check()
+    for path in (*model, reference):
+        check_model(path)
     prepare(output)
-    results = evaluate(model, text, measure)
-    print(document(results))
-    write_run(output, config, {"models": {name: found.to_dict() for name, found in results.items()}})
+    results, measured = evaluate(model, text, measure)
+    show(document(results, measured))
+    found = {"measured": measured, "models": {name: result.to_dict() for name, result in results.items()}}
+    write_run(output, config, found)
 
 
-def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[str, Perplexity]:
-    """One model after the other, so that only one is in memory, and the reference."""
+def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> tuple[dict[str, Perplexity], str]:
+    """The results, and what was measured. Only one model is in memory at a time, and the reference."""
     from unbottle.cli.causal_model import causal_model, refuse_other_kind, short_names
     from unbottle.eval.device import best_device
     from unbottle.eval.overlapping import Overlapping
@@ -95,7 +100,7 @@ def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[st
     for path in (*models, *filter(None, [measure.reference])):  # before the first of them has worked for an hour
         refuse_other_kind(path, encoder_decoder=False)
     tagger = None if measure.tagger == "none" else tagger_of(measure.tagger)
-    reference, vocabulary, tokens = None, None, None
+    reference, vocabulary, excerpt = None, None, None
     if measure.reference is not None:
         reference, tokenizer = causal_model(measure.reference)
         reference, vocabulary = reference.to(best_device()), tokenizer.get_vocab()
@@ -104,9 +109,9 @@ def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[st
         model, tokenizer = causal_model(path)
         if vocabulary is not None and tokenizer.get_vocab() != vocabulary:
             raise ValueError(f"model {path!r} has another tokenizer: perplexities of other tokens do not compare.")
-        if tokens is None:
-            vocabulary, tokens = tokenizer.get_vocab(), text.tokens(tokenizer)
-        windows = Overlapping(tokens, measure.length, measure.stride)
+        if excerpt is None:
+            vocabulary, excerpt = tokenizer.get_vocab(), text.excerpt(tokenizer)
+        windows = Overlapping(excerpt.ids, measure.length, measure.stride)
         with progress() as report:
             results[name] = perplexity(
                 model.to(best_device()),
@@ -118,11 +123,11 @@ def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> dict[st
                 batch=measure.batch,
                 report=report,
             )
-    return results
+    return results, "" if excerpt is None else excerpt.about
 
 
-def document(results: Mapping[str, Perplexity]) -> str:
-    """A row for each model: perplexity, and that of each group."""
+def document(results: Mapping[str, Perplexity], measured: str) -> str:
+    """What was measured; a row for each model: perplexity, and that of each group."""
     first = next(iter(results.values()))
     title = ["model", "tokens", "loss", "perplexity", *first.groups]
     rows = [
@@ -139,4 +144,4 @@ def document(results: Mapping[str, Perplexity]) -> str:
     ]
     if first.tagger:
         notes.append(f"Proper nouns by {first.tagger}.")
-    return "\n\n".join([markdown(title, rows), *notes])
+    return "\n\n".join([f"Measured: {measured}", markdown(title, rows), *notes])

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unbottle.cli.aligned import aligned
+from unbottle.cli.early import MODELS_HELP, check_model
 from unbottle.cli.progress import progress
 
 if TYPE_CHECKING:
     from unbottle.eval.order_bias import OrderBias
 
 EXAMPLES = """
-unbottle eval probe gpt2-plain gpt2-cpr
-unbottle eval probe gpt2-cpr --prompt "We have [tea], [milk] and [juice], and I would like" --shuffles 6
-unbottle eval probe gpt2-cpr --prompt "I like [-tennis], [-golf], and" --k 10 --output runs/probe
+unbottle eval probe gpt2 runs/cpr/model
+unbottle eval probe runs/cpr/model --prompt "We have [tea], [milk] and [juice], and I would like" --shuffles 6
+unbottle eval probe runs/cpr/model --prompt "I like [-tennis], [-golf], and" --k 10 --output runs/probe
 """
 
 
 def eval_probe(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Folders, with a head or without.")],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=MODELS_HELP)],
     prompt: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,6 +44,8 @@ def eval_probe(
     0 where they are not to be repeated. "evenness" is the entropy among them, divided by log n. "winner changes" is the
     share of the orders in which another option than usual is the most likely.
     """
+    for path in [] if dry_run else model:
+        check_model(path)
     from unbottle.cli.causal_model import causal_model, short_names
     from unbottle.cli.run_folder import config_of, prepare, write_run
     from unbottle.eval.order_bias import order_bias

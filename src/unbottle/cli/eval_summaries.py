@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unbottle.cli.early import check_file, check_model
 from unbottle.cli.markdown import markdown, number
+from unbottle.cli.output import show
 from unbottle.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -84,6 +86,12 @@ def eval_summaries(
     approximate randomisation (two-sided p values, not corrected for the number of metrics). With --model, what was
     written is kept in DIR/predictions.jsonl, and a run that was killed goes on from there.
     """
+    if (predictions is None) == (model is None):
+        raise ValueError("give --predictions, a file, or --model, which writes them; one of them.")
+    if not dry_run:
+        check_model(model)
+        for file in (predictions, data, against):
+            check_file(file)
     from unbottle.cli.run_folder import config_of, prepare, write_run
     from unbottle.cli.summary_files import Files
     from unbottle.cli.train_settings import changed, pairs_of
@@ -98,8 +106,6 @@ def eval_summaries(
 
     names = known([name.strip() for name in metrics.split(",") if name.strip()] or DEFAULT)
     columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
-    if (predictions is None) == (model is None):
-        raise ValueError("give --predictions, a file, or --model, which writes them; one of them.")
     decoding = changed(Decoding(), pairs_of(setting or []))
     joined = data if model is None or against is not None else None  # what a model writes has all of its row
     files = Files(predictions=predictions or (output or Path()) / NAME, data=joined, against=against, columns=columns)
@@ -126,7 +132,7 @@ def eval_summaries(
     runs, notes = read(files, names)
     prepare(output)
     scores, comparison = evaluate(runs, names, tagger, options)
-    print(document(scores, comparison, notes))
+    show(document(scores, comparison, notes))
     found: dict[str, Any] = {"runs": {name: run.to_dict() for name, run in scores.items()}, "notes": notes}
     write_run(output, config, {**found, "comparison": None if comparison is None else comparison.to_dict()})
 

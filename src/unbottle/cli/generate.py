@@ -10,28 +10,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unbottle.cli.early import MODELS_HELP, check_choice, check_file, check_model
+
 if TYPE_CHECKING:
     from unbottle.cli.predicting import Writer
     from unbottle.eval.decoding import Decoding
 
 EXAMPLES = """
 unbottle generate runs/cpr/model --prompt "There are plates, keys and balls in front of me, and I pick up the"
-unbottle generate gpt2 runs/cpr/model --prompt "The king and the woman" --sampling greedy --new-tokens 20
+unbottle generate gpt2 runs/cpr/model --prompt "The king and the woman" --max-new-tokens 20
 unbottle generate runs/cpr/model --file story.txt --sampling beams
 unbottle generate gpt2 runs/cpr/model --file prompts.jsonl --text-column prompt --output runs/generated.jsonl
 """
+SAMPLING = ("greedy", "top-k", "beams")
 
 
 def generate(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Causal models, with a head or without.")],
+    model: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help=MODELS_HELP),
+    ],
     prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="The text to go on with.")] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Instead: a text, a jsonl file, or - for a text on stdin.")
     ] = None,
-    sampling: Annotated[str, typer.Option(metavar="HOW", help="top-k, greedy or beams.")] = "top-k",
-    top_k: Annotated[int, typer.Option(metavar="N", help="Sample from so many most likely words.")] = 10,
+    sampling: Annotated[str, typer.Option(metavar="HOW", help="greedy, top-k or beams.")] = "greedy",
+    top_k: Annotated[int, typer.Option(metavar="N", help="Words to sample from, for --sampling top-k.")] = 10,
     beams: Annotated[int, typer.Option(metavar="N", help="Beams, for --sampling beams.")] = 4,
-    new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens to write, at most.")] = 50,
+    max_new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens to write, at most.")] = 50,
     prompt_length: Annotated[
         int, typer.Option(metavar="N", help="Tokens of a prompt that are read, the last ones, if the model can.")
     ] = 1024,
@@ -49,22 +55,27 @@ def generate(
     the names of several models, in order. With --output lines are written as they come, and a run that was killed
     goes on from there. A prompt that is too long loses its beginning, with a warning.
     """
+    check_choice("sampling", sampling, SAMPLING)
+    if not dry_run:
+        if (prompt is None) == (file is None):
+            raise ValueError("give --prompt TEXT or --file FILE (- for stdin); one of them.")
+        check_file(file)
+        for path in model:
+            check_model(path)
     from unbottle.cli.phases import one_line_warnings
     from unbottle.cli.predicting import Job, one, predict
     from unbottle.cli.run_folder import config_of
     from unbottle.eval.decoding import Decoding
 
     decoding = Decoding(
-        sampling=sampling, top_k=top_k, beams=beams, max_length=new_tokens, source_length=prompt_length, batch=batch,
-        seed=seed,
+        sampling=sampling, top_k=top_k, beams=beams, max_length=max_new_tokens, source_length=prompt_length,
+        batch=batch, seed=seed,
     )  # fmt: skip
     run = {"models": model, "prompt": prompt, "file": file, "text_column": text_column}
     if dry_run:
         settings = run | {"output": None if output is None else str(output)} | decoding.to_dict()
         print(json.dumps(config_of("generate", settings), indent=1))
         return
-    if (prompt is None) == (file is None):
-        raise ValueError("give --prompt TEXT or --file FILE (- for stdin); one of them.")
     job = Job(
         command="generate", decoding=decoding, column=text_column, output=output, read="prompt", written="text",
         dropped_at="beginning",

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,14 +35,13 @@ def checks() -> list[Check]:
 
 
 def python() -> Check:
-    enough = sys.version_info >= (3, 10)
-    return Check(
-        name="python",
-        status=OK if enough else MISSING,
-        found=platform.python_version(),
-        remedy="" if enough else "Python 3.10 or newer: python3.12 -m venv .venv",
-        needed=True,
-    )
+    """The interpreter, beside what pyproject.toml requires."""
+    from packaging.specifiers import SpecifierSet
+
+    wanted, found = SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]), platform.python_version()
+    right = wanted.contains(found, prereleases=True)
+    remedy = "" if right else f"make an environment with Python {wanted}"
+    return Check(name="python", status=OK if right else MISSING, found=found, remedy=remedy, needed=True)
 
 
 def packages() -> Iterator[Check]:
@@ -78,6 +76,7 @@ def extras() -> Iterator[Check]:
 def others() -> Iterator[Check]:
     """What no extra brings."""
     spacy_model = "en_core_web_sm"
+    yield package("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed")
     yield package("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'")
     yield package("gguf", "models in GGUF files", "pip install gguf")
     yield package("mauve-text", "the metric mauve", "pip install mauve-text   (GPLv3)")
@@ -106,7 +105,7 @@ def machine() -> Iterator[Check]:
 
 
 def hub() -> Check:
-    from unbottle.hf.reach import reachable
+    from unbottle.reach import reachable
 
     name = "Hugging Face Hub"
     if reachable():

@@ -16,6 +16,7 @@ BASES = {
     "ps": "pointer sentinel: copied probability is added, generating is one more place to point at",
     "copynet": "CopyNet: copied and generated scores are added before normalisation",
 }
+DEFAULT_FORM = "scaled"  # of unbottle.head.form, which would bring torch
 MI, WBWR = "multiple input states", "word-by-word reranker: a second pass reads the candidates"
 
 
@@ -26,8 +27,7 @@ class Sheet:
     method: Method
     changes: tuple[str, ...]
     equations: tuple[str, ...]
-    differences: tuple[str, ...]  # what else holds with form="difference", whose head is as large
-    tames: tuple[str, ...]  # what holds beside that with form="steady"
+    forms: dict[str, tuple[str, ...]]  # how the same is learnt, by the name of the form; all have the same size
     adds: dict[str, int]
     plain: int  # parameters of the model without it
 
@@ -38,12 +38,13 @@ class Sheet:
 
         from unbottle.cli.plain_model import parameters
         from unbottle.head import Head
-        from unbottle.head.config import FORMS
-        from unbottle.head.equations import differences, equations, tamed
+        from unbottle.head.equations import equations, parameterisation
+        from unbottle.head.form import FORMS
         from unbottle.hf.attach import head_config
 
         with torch.device("meta"):
-            head, other, steady = (Head(head_config(model, method, form=form)) for form in FORMS)
+            heads = {form: Head(head_config(model, method, form=form)) for form in FORMS}
+        head = heads["paper"]
         parts = {"L_h": head.L_h, "prior": head.prior, "gate": head.gate}
         adds = {name: parameters(part) for name, part in parts.items() if part is not None}
         adds |= {f"L_{name}": parameters(part) for name, part in head.L.items()}
@@ -51,8 +52,7 @@ class Sheet:
             method=method,
             changes=changes(method),
             equations=tuple(equations(head)),
-            differences=tuple(differences(other)),
-            tames=tuple(tamed(steady)),
+            forms={form: tuple(lines) for form, each in heads.items() if (lines := parameterisation(each))},
             adds={name: count for name, count in adds.items() if count},
             plain=parameters(model),
         )
@@ -73,8 +73,7 @@ class Sheet:
             "title": self.method.title,
             "changes": list(self.changes),
             "equations": list(self.equations),
-            "form difference": list(self.differences),
-            "form steady": [*self.differences, *self.tames],
+            "forms": {name: list(lines) for name, lines in self.forms.items()},
             "parameters": {"added": self.added, "by part": self.adds, "plain model": self.plain},
             "paper": self.paper,
         }
@@ -85,11 +84,8 @@ class Sheet:
         lines += [f"    {line}" for line in self.equations]
         parts = ", ".join(f"{name} {count:,}" for name, count in self.adds.items())
         lines += ["", f"  adds {self.added:,} parameters ({self.added / self.plain:.1%}){': ' if parts else ''}{parts}"]
-        if self.differences:
-            lines.append(f'  form="difference": {", ".join(self.differences)}; as many parameters')
-        if self.tames:
-            also = "as difference, and " if self.differences else ""
-            lines.append(f'  form="steady": {also}{", ".join(self.tames)}')
+        if DEFAULT_FORM in self.forms:
+            lines.append(f"  learnt as: {'; '.join(self.forms[DEFAULT_FORM])}")
         for title, row in self.paper.items():
             lines.append(f"  paper, {title}: {', '.join(f'{name} {number:g}' for name, number in row.items())}")
         return "\n".join(lines)

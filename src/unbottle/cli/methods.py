@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unbottle.cli.early import check_choice, check_method, check_model
+
 if TYPE_CHECKING:
     from unbottle.spec import Method
 
@@ -25,7 +27,7 @@ def methods(
         list[str] | None, typer.Argument(metavar="METHOD...", help="Any method. [those of the paper]")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A folder or a hub model; only its config is read.")
+        str | None, typer.Option(metavar="MODEL", help="A folder, a hub model or smollm2; only its config is read.")
     ] = None,
     shape: Annotated[
         str, typer.Option(metavar="SHAPE", help="Instead of a model: gpt2, t5-small, bart-base, smollm2-135m, ...")
@@ -38,6 +40,12 @@ def methods(
     A method is a base and parts: softmax (or s), mos:K, pg, ps, copynet; c, e, p, r:k1,k2, mi:LxW, wbwr:k. Parameters
     are those of a head for the model or shape, counted without weights: nothing is downloaded but a config.
     """
+    from unbottle.bench.shape import SHAPES
+
+    for name in method or ():
+        check_method(name)
+    check_model(model)
+    check_choice("shape", shape, tuple(SHAPES))
     from unbottle.cli.method_sheet import Sheet
     from unbottle.cli.plain_model import plain_model
     from unbottle.head.equations import LEGEND  # and every partition registers its letter

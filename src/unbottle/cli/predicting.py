@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from unbottle.cli.dropped import Dropped
+from unbottle.cli.output import show_text
 
 if TYPE_CHECKING:
     from unbottle.eval.decoding import Decoding, Prediction
@@ -68,7 +69,7 @@ def one(text: str, load: Callable[[], Sequence[Writer]], job: Job) -> None:
         found = [f"{writer.name}:\n{text.strip()}\n" for writer, text in zip(writers, found, strict=True)]
     whole = "\n".join(found)
     if job.output is None:
-        print(whole)
+        show_text(whole)
     else:
         write_text(job.output, whole + "\n")
         print(f"Written to {job.output}", file=sys.stderr)

@@ -40,11 +40,12 @@ from unbottle.cli.generate import generate
 from unbottle.cli.launched import processes
 from unbottle.cli.methods import EXAMPLES as METHODS_EXAMPLES
 from unbottle.cli.methods import methods
+from unbottle.cli.output import is_terminal
 from unbottle.cli.report import EXAMPLES as REPORT_EXAMPLES
 from unbottle.cli.report import report
 from unbottle.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
 from unbottle.cli.reproduce import reproduce
-from unbottle.cli.shared_options import with_shared_options
+from unbottle.cli.shared_options import FORMER, with_shared_options
 from unbottle.cli.summarize import EXAMPLES as SUMMARIZE_EXAMPLES
 from unbottle.cli.summarize import summarize
 from unbottle.cli.train_lm import EXAMPLES as TRAIN_LM_EXAMPLES
@@ -85,24 +86,41 @@ python -m unbottle --version
 """
 SEVERAL = ("train",)  # what a launcher may start as several processes
 DEBUG = "--debug"
+RESUMES = ("demo", "reproduce", "compare", "train lm", "train summarize")
+RESUMES_FILES = ("generate", "summarize", "eval completion", "eval summaries")  # with --output
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     given = list(sys.argv[1:] if args is None else args)
     debug = DEBUG in given  # wherever it stands: it is asked for after the fact, at the end of the line
-    with ending(debug=debug) as end:
-        result = program()(args=[arg for arg in given if arg != DEBUG], prog_name="unbottle", standalone_mode=False)
+    line = [spelled(arg) for arg in given if arg != DEBUG]
+    with ending(debug=debug, resumes=resumes(line)) as end:
+        result = program()(args=line, prog_name="unbottle", standalone_mode=False)
         end.code = result if isinstance(result, int) else end.code
     return end.code
 
 
+def spelled(arg: str) -> str:
+    """An argument; an option that had another name before under that of today."""
+    name, equals, value = arg.partition("=")
+    known = FORMER.get(name.removeprefix("--").replace("-", "_")) if name.startswith("--") else None
+    return arg if known is None else f"--{known.replace('_', '-')}{equals}{value}"
+
+
+def resumes(line: Sequence[str]) -> bool:
+    """Whether the same command line goes on where it was interrupted."""
+    name = next((name for name in COMMANDS if [*line[: len(name.split())]] == name.split()), "")
+    return name in RESUMES or (name in RESUMES_FILES and any(arg.startswith("--output") for arg in line))
+
+
 def program() -> typer.Typer:
-    """All commands. Their help is plain text wherever it goes: no colours, no boxes."""
+    """All commands. On a terminal their help has colours and boxes; elsewhere it is plain text."""
     settings: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+    look: Any = {"rich_markup_mode": "markdown" if is_terminal() else None}
     root = typer.Typer(
         add_completion=False,
-        rich_markup_mode=None,
+        **look,
         context_settings=settings,
         epilog=paragraph(EXAMPLES),
     )
@@ -113,10 +131,11 @@ def program() -> typer.Typer:
         place = root
         if group:
             if group[0] not in groups:
-                groups[group[0]] = typer.Typer(help=GROUPS[group[0]], rich_markup_mode=None, context_settings=settings)
+                groups[group[0]] = typer.Typer(help=GROUPS[group[0]], **look, context_settings=settings)
                 root.add_typer(groups[group[0]], name=group[0])
             place = groups[group[0]]
-        place.command(name, epilog=paragraph(examples), context_settings=settings)(with_shared_options(command))
+        shown: dict[str, Any] = {"epilog": paragraph(examples), "short_help": summary(command)}
+        place.command(name, **shown, context_settings=settings)(with_shared_options(command))
         if group and len(place.registered_commands) == 1:
             place.callback()(lambda: None)  # a group of one command is still a group
     return root
@@ -129,8 +148,9 @@ def top(
 ) -> None:
     """A better output layer for any Hugging Face language model.
 
-    Exit codes: 0 done, 1 failed, 2 refused (wrong options, files or methods), 130 interrupted. NO_COLOR is respected,
-    and what does not go to a terminal has no control characters.
+    Exit codes: 0 done, 1 failed, 2 refused (wrong options, files or methods), 75 a training was stopped by SIGTERM and
+    resumes if the same command is run again, 130 interrupted. NO_COLOR is respected, and what does not go to a terminal
+    has no control characters.
     """
     del debug  # main has taken it off the line already
     if version:
@@ -146,6 +166,13 @@ def top(
         raise typer.Exit(REFUSED)
 
 
+def summary(command: Callable[..., None]) -> str:
+    """The first paragraph of a command's help, whole: click would cut it at the end of the line."""
+    return " ".join((command.__doc__ or "").strip().partition("\n\n")[0].split())
+
+
 def paragraph(examples: str) -> str:
     """Examples as they are written, line by line."""
+    if is_terminal():  # what rich draws: a blank line is the only one that it keeps
+        return "\n\n".join(["Examples:", *(f"    {line}" for line in examples.strip().splitlines())])
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines())

@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
+from unbottle.cli.early import check_choice, check_method, check_place
 from unbottle.cli.ending import INTERRUPTED
+from unbottle.cli.output import show
 from unbottle.cli.progress import progress
+from unbottle.data.named import NAMED, TEXT_NAMES
 
 NAMES = (
     "table1", "table2", "table3", "table4", "analogy", "size-curve", "order-bias", "summarization", "t5-size-curve",
 )  # fmt: skip
+PRESETS = ("paper", "cpu", "tiny")
 EXAMPLES = """
 unbottle reproduce table1 --preset cpu --data wikitext-2
 unbottle reproduce table1 --preset cpu --data wikitext-2 --seeds 3 --output results/cpu
@@ -32,7 +36,8 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="A file, a folder with train.*, valid.* and test.*, or a hub data set. [the preset's]",
+            help="A file, a folder with files train, valid and test, a hub data set, or a known name: wikitext-2, "
+            "wikitext-103, python; of summaries cnn_dailymail, xsum, samsum, booksum. [the preset's]",
         ),
     ] = None,
     method: Annotated[
@@ -58,6 +63,12 @@ def reproduce(
     under the name of a data set, as samsum, has its columns). t5-size-curve: their loss against size. What is done is
     kept, row by row: the same command goes on where it was stopped, and several may share the rows.
     """
+    check_choice("experiment", experiment, NAMES)
+    check_choice("preset", preset, PRESETS)
+    for name in method or ():
+        check_method(name)
+    if data is not None and not dry_run:
+        check_place(data, (*TEXT_NAMES, *NAMED))
     from unbottle.recipes.choices import chosen_experiment, chosen_methods, chosen_preset, chosen_sizes
 
     what = chosen_experiment(experiment)
@@ -75,14 +86,17 @@ def reproduce(
         return
     if not data:
         raise ValueError(f"preset {how.name}: has no text of its own. Name one with --data.")
+    from unbottle.cli.causal_model import config_of_model
     from unbottle.cli.phases import one_line_warnings
     from unbottle.recipes.reproduce import reproduce as run
 
     with one_line_warnings(), progress() as report:
+        for name in filter(None, (how.backbones[size].pretrained for size in sizes)):
+            config_of_model(name)  # before data are downloaded and anything is written
         lab = what.lab(work, how, data, report=report, threads=threads)
         try:
             record = run(what, lab, output, seeds=range(seeds), methods=methods, sizes=sizes)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    print(record.document())
+    show(record.document())
     print(f"\nWritten to {record.folder}")

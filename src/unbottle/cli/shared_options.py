@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 SHARED = ("config_file", "setting")
+FORMER = {"column": "text_column", "new_tokens": "max_new_tokens", "max_length": "max_new_tokens"}  # accepted still
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -69,6 +70,7 @@ def read_pairs(context: typer.Context, pairs: Sequence[str] | None) -> Sequence[
 def checked(context: typer.Context, told: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Only options of this command; several values as a list."""
     known = options(context)
+    told = {name if name in known else FORMER.get(name, name): value for name, value in told.items()}
     for name in told:
         if name not in known:
             raise ValueError(f"{where}: unknown option {name!r}. Known: {', '.join(known)}.")

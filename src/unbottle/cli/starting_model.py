@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-USUAL = {"all": "separate", "head": "steady", "lora": "steady"}  # form of a new head, by what else is trained: LOG.md
 
+def starting_model(run: dict[str, Any], seed: int, *, folder: Path, encoder_decoder: bool = False) -> tuple[Any, Any]:
+    """Out of a folder, the hub or a config; and its tokenizer. New weights are drawn with the seed.
 
-def starting_model(
-    run: dict[str, Any], seed: int, *, train: str = "all", encoder_decoder: bool = False
-) -> tuple[Any, Any]:
-    """Out of a folder, the hub or a config; and its tokenizer. New weights are drawn with the seed."""
+    A run that goes on in its `folder` keeps the form of its head, whatever the default has become since.
+    """
     from transformers import set_seed
 
     from unbottle.cli.causal_model import causal_model, seq2seq_model
+    from unbottle.head.form import DEFAULT_FORM, current_name
     from unbottle.hf.attach import attach
     from unbottle.hf.mixin import HeadMixin
     from unbottle.spec import Method
+    from unbottle.train.run import form_of
 
     method = None if run.get("method") is None else Method.parse(run["method"])
     set_seed(seed)
@@ -32,14 +33,14 @@ def starting_model(
         model, tokenizer = from_nothing(run["config"], run.get("tokenizer"), encoder_decoder=encoder_decoder)
     if not isinstance(model, HeadMixin):
         set_seed(seed)
-        form = run.get("form") or USUAL[train]
+        form = run.get("form") or form_of(folder) or DEFAULT_FORM
         return model if method is None else attach(model, method, form=form), tokenizer
     if method is not None and method != model.head.config.method:
         raise ValueError(
             f"{run['model']} has the head {str(model.head.config.method)!r} already, not {str(method)!r}. Leave out "
             "--method to go on with it, or start from the plain model."
         )
-    if run.get("form") not in (None, model.head.config.form):
+    if run.get("form") is not None and current_name(run["form"]) != model.head.config.form:
         raise ValueError(
             f"{run['model']} has a head in the form {model.head.config.form!r} already, not {run['form']!r}. Leave out "
             "--form to go on with it, or start from the plain model."
@@ -51,12 +52,13 @@ def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bo
     """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    from unbottle.cli.causal_model import tokenizer_of
-    from unbottle.hf.reach import quick_hub
+    from unbottle.cli.causal_model import fetched, tokenizer_of
     from unbottle.hf.safe import NO_CODE
+    from unbottle.reach import quick_hub
 
     if tokenizer_path is None:
         raise ValueError("--config needs --tokenizer: a folder or a hub model that has one.")
+    tokenizer_path = fetched(tokenizer_path)
     with quick_hub(tokenizer_path):
         tokenizer = tokenizer_of(tokenizer_path, "--tokenizer")
     where = "--config" if config.lstrip().startswith("{") else config

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unbottle.cli.early import check_choice, check_file, check_model
+from unbottle.cli.generate import SAMPLING
+
 if TYPE_CHECKING:
     from unbottle.cli.predicting import Writer
     from unbottle.eval.decoding import Decoding
@@ -23,10 +26,10 @@ unbottle summarize test.jsonl --model runs/cepr/model --text-column dialogue --o
 def summarize(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A text, a jsonl file, or - for a text on stdin.")],
     model: Annotated[str, typer.Option(metavar="MODEL", help="An encoder-decoder model, with a head or without.")],
-    sampling: Annotated[str, typer.Option(metavar="HOW", help="top-k, greedy or beams.")] = "top-k",
-    top_k: Annotated[int, typer.Option(metavar="N", help="Sample from so many most likely words.")] = 10,
+    sampling: Annotated[str, typer.Option(metavar="HOW", help="greedy, top-k or beams.")] = "top-k",
+    top_k: Annotated[int, typer.Option(metavar="N", help="Words to sample from, for --sampling top-k.")] = 10,
     beams: Annotated[int, typer.Option(metavar="N", help="Beams, for --sampling beams.")] = 4,
-    max_length: Annotated[int, typer.Option(metavar="N", help="Tokens of a summary, at most.")] = 128,
+    max_new_tokens: Annotated[int, typer.Option(metavar="N", help="Tokens of a summary, at most.")] = 128,
     source_length: Annotated[
         int, typer.Option(metavar="N", help="Tokens of a document that are read, if the model can.")
     ] = 1024,
@@ -48,14 +51,18 @@ def summarize(
     they come, and a run that was killed goes on from there, with the result of one that was not. What is too long is
     cut, with a warning; an empty document has an empty summary.
     """
+    check_choice("sampling", sampling, SAMPLING)
+    if not dry_run:
+        check_file(file)
+        check_model(model)
     from unbottle.cli.phases import one_line_warnings
     from unbottle.cli.predicting import Job, predict
     from unbottle.cli.run_folder import config_of
     from unbottle.eval.decoding import Decoding
 
     decoding = Decoding(
-        sampling=sampling, top_k=top_k, beams=beams, max_length=max_length, source_length=source_length, batch=batch,
-        prefix=prefix, seed=seed,
+        sampling=sampling, top_k=top_k, beams=beams, max_length=max_new_tokens, source_length=source_length,
+        batch=batch, prefix=prefix, seed=seed,
     )  # fmt: skip
     run = {"file": file, "model": model, "text_column": text_column, "output": None if output is None else str(output)}
     if dry_run:

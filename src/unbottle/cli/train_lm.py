@@ -9,8 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from unbottle.cli.early import MODEL_HELP, TEXT_HELP, check_method, check_model, check_place
+
+DRY_RUN = "Check model and data, print the whole config and what the run would take; train nothing, write nothing."
 EXAMPLES = """
-unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data wiki.txt --preset paper --output runs/cpr
+unbottle train lm --model smollm2 --method softmax+cpr:20,100+mi --data python --preset head --streaming --max-steps 200
+unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data wikitext-2 --preset paper --dry-run
 unbottle train lm --model gpt2 --method softmax+cpr:20,100+mi --data texts/ --preset head --output runs/head
 unbottle train lm --model gpt2 --method ps --data owner/name:config --streaming --max-steps 10000 --output runs/ps
 unbottle train lm --config small.json --tokenizer gpt2 --data wiki.txt --preset scratch --output runs/small
@@ -27,19 +31,18 @@ def train_lm(
         str | None,
         typer.Option(
             metavar="FORM",
-            help="How it learns: separate (the paper), difference or steady. [steady with --train head or lora]",
+            help="How the output layer is parameterised: scaled, or paper, residual, steady. [scaled; paper with a "
+            "preset of the paper]",
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help=MODEL_HELP)] = None,
     config: Annotated[
         str | None, typer.Option(metavar="JSON", help="From nothing: a config.json, or its content. Needs --tokenizer.")
     ] = None,
     tokenizer: Annotated[str | None, typer.Option(metavar="PATH", help="A tokenizer, for --config.")] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="PATH", help="A text file, jsonl, csv, parquet, folder, or hub data set.")
-    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="PATH", help=TEXT_HELP)] = None,
     eval_data: Annotated[
-        str | None, typer.Option(metavar="PATH", help="For validation. [the 2 % of --data after the first 96 %]")
+        str | None, typer.Option(metavar="PATH", help="For validation. [the validation part of --data, or 2 % of it]")
     ] = None,
     text_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column with texts. [text]")] = None,
     streaming: Annotated[
@@ -71,18 +74,19 @@ def train_lm(
         Path | None, typer.Option(metavar="YAML", help="All of these in a file; what is on the line goes first.")
     ] = None,
     output: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the run. [runs/lm]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)] = False,
 ) -> None:
     """Train a language model on a text, with the Trainer of Hugging Face and AdamW.
 
-    The text is split 96/2/2 into training, validation and test, not shuffled, unless --eval-data is given. A run that
-    was killed goes on if it is started again, and ends as if nothing had happened. DIR/model is the trained model, for
-    from_pretrained and for unbottle eval; with --train lora, DIR/adapter is for PEFT. Several processes: torchrun
-    --nproc-per-node 2 -m unbottle train lm ..., see docs/distributed.md.
+    A hub data set, or a folder with files train, valid and test, has parts of its own; any other text is split 96/2/2
+    into training, validation and test, not shuffled, unless --eval-data is given. A run that was killed goes on if it
+    is started again, and ends as if nothing had happened. DIR/model is the trained model, for from_pretrained and for
+    unbottle eval; with --train lora, DIR/adapter is for PEFT. Several processes: torchrun --nproc-per-node 2 -m
+    unbottle train lm ..., see docs/distributed.md.
     """
     from unbottle.cli.launched import is_first
     from unbottle.cli.run_folder import config_of, prepare, write_run
-    from unbottle.cli.train_settings import from_file, settings_of
+    from unbottle.cli.train_settings import form_of_preset, from_file, settings_of
 
     given = {
         "method": method, "form": form, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
@@ -91,17 +95,27 @@ def train_lm(
         "report_to": tuple(report_to) if report_to else None, "output": output,
     }  # fmt: skip
     told = ({} if config_file is None else from_file(config_file)) | {k: v for k, v in given.items() if v is not None}
-    run = {"text_column": "text", "streaming": False} | {name: told.pop(name) for name in RUN if name in told}
+    run: dict[str, Any] = {"text_column": "text", "streaming": False}
+    run |= {name: told.pop(name) for name in RUN if name in told}
+    run["form"] = run.get("form") or form_of_preset(told)
     settings = settings_of(told, setting or [])
     whole = config_of("train lm", {name: run.get(name) for name in RUN} | settings.to_dict())
-    if dry_run:
-        if is_first():
-            print(json.dumps(whole, indent=1))
+    if dry_run and not run.get("data") and not run.get("config"):  # to see what can be set
+        print(json.dumps(whole, indent=1))
         return
     if bool(run.get("model")) == bool(run.get("config")):
         raise ValueError("give --model, to start from its weights, or --config, to start from nothing; one of them.")
     if not run.get("data"):
         raise ValueError("give --data: a text file, jsonl, csv, parquet, a folder, or a hub data set.")
+    check_method(run.get("method"))
+    check_model(run.get("model"))
+    for path in filter(None, (run["data"], run.get("eval_data"))):
+        check_place(path)
+    if dry_run:
+        found = {**whole, "estimate": estimated(run, settings)}
+        if is_first():
+            print(json.dumps(found, indent=1))
+        return
     if is_first():
         prepare(Path(settings.output))
     result = execute(run, settings)
@@ -116,37 +130,51 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
     from unbottle.cli.phases import one_line_warnings, phases
     from unbottle.cli.starting_model import starting_model
     from unbottle.train import train_lm as train
-    from unbottle.train.processes import leave
     from unbottle.train.quiet import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
-        model, tokenizer = starting_model(run, settings.seed, train=settings.train)
+        model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output))
         windows, valid = data_of(run, tokenizer, settings.length)
-        result = train(model, windows, valid, settings, report=report, tokenizer=tokenizer)
-    leave()
+        result = train(model, windows, valid, settings, report=report, tokenizer=tokenizer, data_name=run["data"])
     return result
+
+
+def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
+    """Load everything as for training, and say what it would take."""
+    from unbottle.cli.phases import one_line_warnings
+    from unbottle.cli.starting_model import starting_model
+    from unbottle.cli.train_estimate import estimate
+    from unbottle.train.quiet import quiet
+
+    with quiet(), one_line_warnings():
+        model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output))
+        windows, valid = data_of(run, tokenizer, settings.length)
+        return estimate(model, windows, valid, settings)
 
 
 def data_of(run: dict[str, Any], tokenizer: Any, length: int) -> tuple[Any, Any]:
     """Windows to train on, and to validate with."""
     from unbottle.data import StreamedWindows, TextSource, Windows, read_texts, split, tokens_of
+    from unbottle.data.parts import Part, parts_of
 
     column, path, other = run["text_column"], run["data"], run.get("eval_data")
-    texts = read_texts(TextSource(path=path, column=column, streaming=bool(run["streaming"])))
+    parts = parts_of(path)
+    held_out = parts_of(other).get("valid", Part(other)) if other is not None else parts.get("valid")
+    train = parts["train"]
+    texts = read_texts(TextSource(path=train.path, column=column, split=train.split, streaming=bool(run["streaming"])))
     tokens = None
-    if other is not None:
-        tokens = tokens_of(read_texts(TextSource(path=other, column=column)), tokenizer)
+    if held_out is not None:
+        source = TextSource(path=held_out.path, column=column, split=held_out.split)
+        tokens = tokens_of(read_texts(source), tokenizer)
     if run["streaming"]:
         return StreamedWindows(texts, tokenizer, length), None if tokens is None else Windows(tokens, length)
     found = tokens_of(texts, tokenizer)
-    parts = split(found) if tokens is None else {"train": found, "valid": tokens}
-    if len(parts["train"]) < length:
-        raise ValueError(f"{path}: {len(parts['train'])} tokens to train on are less than a window of {length} tokens.")
-    if len(parts["valid"]) < 2:
-        raise ValueError(
-            f"{other or path}: {len(parts['valid'])} tokens for validation. Give more text in --eval-data."
-        )
-    return Windows(parts["train"], length, whole=True), Windows(parts["valid"], length)
+    cut = split(found) if tokens is None else {"train": found, "valid": tokens}
+    if len(cut["train"]) < length:
+        raise ValueError(f"{path}: {len(cut['train'])} tokens to train on are less than a window of {length} tokens.")
+    if len(cut["valid"]) < 2:
+        raise ValueError(f"{other or path}: {len(cut['valid'])} tokens for validation. Give more text in --eval-data.")
+    return Windows(cut["train"], length, whole=True), Windows(cut["valid"], length)
 
 
 def document(result: Any) -> str:

@@ -28,6 +28,11 @@ def settings_of(
     return changed(presets[preset], {"output": folder} | changes)
 
 
+def form_of_preset(told: Mapping[str, Any]) -> str | None:
+    """A preset of the paper, asked for by name, comes with the paper's form; others with the default."""
+    return "paper" if str(told.get("preset", "")).startswith("paper") else None
+
+
 def pairs_of(pairs: Sequence[str]) -> dict[str, str]:
     """What --set KEY=VALUE says, by the names of the settings."""
     found = {}
@@ -74,8 +79,17 @@ def from_file(path: Path) -> dict[str, Any]:
     """What a YAML file (JSON is YAML too) says, by the names of the options."""
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """Without aliases: a few lines of them stand for more values than any memory holds."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                name = self.peek_event().anchor
+                raise ValueError(f"the alias *{name}: write the value itself, no alias is allowed here")
+            return super().compose_node(parent, index)
+
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = Loader(path.read_text(encoding="utf-8")).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # dates, nested too deep
         raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(found, dict):

@@ -9,6 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from unbottle.cli.early import check_method, check_model, check_place
+from unbottle.cli.train_lm import DRY_RUN, document
+from unbottle.data.named import NAMED
+
 EXAMPLES = """
 unbottle train summarize --model t5-small --method s+cepr:20 --data samsum --preset paper --output runs/cepr
 unbottle train summarize --model t5-small --method s+cepr:20+mi --data xsum --preset paper --output runs/mi
@@ -28,7 +32,11 @@ def train_summarize(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="How it learns: separate (the paper), difference or steady. [separate]"),
+        typer.Option(
+            metavar="FORM",
+            help="How the output layer is parameterised: scaled, or paper, residual, steady. [scaled; paper with a "
+            "preset of the paper]",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="A folder or a hub model to start from.")] = None,
     config: Annotated[
@@ -46,7 +54,7 @@ def train_summarize(
         str | None,
         typer.Option(
             metavar="NAME|PATH",
-            help="For validation. [of a hub data set its validation split, else the 2 % after the first 96 %]",
+            help="For validation. [the validation part of --data, or 2 % of it]",
         ),
     ] = None,
     text_column: Annotated[
@@ -92,7 +100,7 @@ def train_summarize(
         Path | None, typer.Option(metavar="YAML", help="All of these in a file; what is on the line goes first.")
     ] = None,
     output: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the run. [runs/summarize]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)] = False,
 ) -> None:
     """Train an encoder-decoder model on documents and their summaries, with the Seq2SeqTrainer of Hugging Face.
 
@@ -103,8 +111,7 @@ def train_summarize(
     """
     from unbottle.cli.launched import is_first
     from unbottle.cli.run_folder import config_of, prepare, write_run
-    from unbottle.cli.train_lm import document
-    from unbottle.cli.train_settings import from_file, settings_of
+    from unbottle.cli.train_settings import form_of_preset, from_file, settings_of
     from unbottle.train.summarize_settings import SUMMARIZE_PRESETS
 
     given = {
@@ -116,16 +123,25 @@ def train_summarize(
     }  # fmt: skip
     told = ({} if config_file is None else from_file(config_file)) | {k: v for k, v in given.items() if v is not None}
     run = {name: told.pop(name, None) for name in RUN}
+    run["form"] = run.get("form") or form_of_preset(told)
     settings = settings_of(told, setting or [], SUMMARIZE_PRESETS, FOLDER)
     whole = config_of("train summarize", run | settings.to_dict())
-    if dry_run:
-        if is_first():
-            print(json.dumps(whole, indent=1))
+    if dry_run and not run["data"] and not run["config"]:  # to see what can be set
+        print(json.dumps(whole, indent=1))
         return
     if bool(run["model"]) == bool(run["config"]):
         raise ValueError("give --model, to start from its weights, or --config, to start from nothing; one of them.")
     if not run["data"]:
         raise ValueError("give --data: cnn_dailymail, xsum, samsum, booksum, a file, a folder, or a hub data set.")
+    check_method(run["method"])
+    check_model(run["model"])
+    for path in filter(None, (run["data"], run["eval_data"])):
+        check_place(path, NAMED)
+    if dry_run:
+        found = {**whole, "estimate": estimated(run, settings)}
+        if is_first():
+            print(json.dumps(found, indent=1))
+        return
     if is_first():
         prepare(Path(settings.output))
     result = execute(run, settings)
@@ -135,35 +151,53 @@ def train_summarize(
         write_run(Path(settings.output), whole, result.to_dict())
 
 
-def execute(run: dict[str, Any], settings: Any) -> Any:
-    """Read, load, spell, train."""
-    from unbottle.cli.phases import one_line_warnings, phases
+def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
+    """Load everything as for training, and say what it would take."""
+    from unbottle.cli.phases import one_line_warnings
+    from unbottle.cli.train_estimate import estimate
+    from unbottle.train.quiet import quiet
+
+    with quiet(), one_line_warnings():
+        model, _, pairs, valid = loaded(run, settings)
+        return estimate(model, pairs, valid, settings)
+
+
+def loaded(run: dict[str, Any], settings: Any) -> tuple[Any, Any, Any, Any]:
+    """Read, load, spell: the model, its tokenizer, pairs to train on and to validate with."""
     from unbottle.cli.starting_model import starting_model
     from unbottle.hf.prefix import prefix_of
+
+    rows, held_out = data_of(run)
+    model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output), encoder_decoder=True)
+    prefix = prefix_of(model) if settings.prefix is None else settings.prefix
+    pairs, valid = (spelled(part, tokenizer, settings, prefix) for part in (rows, held_out))
+    return model, tokenizer, pairs, valid
+
+
+def execute(run: dict[str, Any], settings: Any) -> Any:
+    """Load and train."""
+    from unbottle.cli.phases import one_line_warnings, phases
     from unbottle.train import train_summarize as train
-    from unbottle.train.processes import leave
     from unbottle.train.quiet import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
-        rows, held_out = data_of(run)
-        model, tokenizer = starting_model(run, settings.seed, encoder_decoder=True)
-        prefix = prefix_of(model) if settings.prefix is None else settings.prefix
-        pairs, valid = (spelled(part, tokenizer, settings, prefix) for part in (rows, held_out))
-        result = train(model, pairs, valid, settings, report=report, tokenizer=tokenizer)
-    leave()
+        model, tokenizer, pairs, valid = loaded(run, settings)
+        name = NAMED[run["data"]].path if run["data"] in NAMED else run["data"]
+        result = train(model, pairs, valid, settings, report=report, tokenizer=tokenizer, data_name=name)
     return result
 
 
 def data_of(run: dict[str, Any]) -> tuple[Any, Any]:
     """Pairs to train on, and to validate with."""
     from unbottle.data import PairSource, read_pairs
+    from unbottle.data.parts import Part, parts_of
 
     columns = {"text_column": run["text_column"], "summary_column": run["summary_column"]}
-    source = PairSource(path=run["data"], **columns)
-    other = run["eval_data"] or (run["data"] if source.on_hub else None)
-    rows = read_pairs(source)
-    if other is not None:
-        return rows, read_pairs(PairSource(path=other, **columns, split=HELD_OUT))
+    parts = parts_of(run["data"], NAMED)
+    rows = read_pairs(PairSource(path=parts["train"].path, split=parts["train"].split, **columns))
+    held_out = parts.get("valid") if run["eval_data"] is None else Part(run["eval_data"], HELD_OUT)
+    if held_out is not None:
+        return rows, read_pairs(PairSource(path=held_out.path, split=held_out.split, **columns))
     start, end = (round(len(rows) * fraction) for fraction in FRACTIONS)
     if start == end:
         raise ValueError(f"{run['data']}: {len(rows)} pairs are too few to hold some out for validation: --eval-data.")

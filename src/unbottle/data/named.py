@@ -1,8 +1,9 @@
-"""NAMED: the summarization data of the paper, on the hub."""
+"""Data sets that are known by a short name: texts, and the summarization data of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,3 +28,15 @@ NAMED: dict[str, NamedPairs] = {
     # scripts that make them. Give the file that those write as a path.
     "booksum": NamedPairs(path="kmfoda/booksum", text_column="chapter", summary_column="summary_text"),
 }
+
+PYTHON = "python"  # the source code of the standard library, which needs no download
+NAMED_TEXTS: dict[str, str] = {  # on the hub, with the splits train, validation and test
+    "wikitext-2": "Salesforce/wikitext:wikitext-2-raw-v1",
+    "wikitext-103": "Salesforce/wikitext:wikitext-103-raw-v1",
+}
+TEXT_NAMES = (*NAMED_TEXTS, PYTHON)
+
+
+def is_python(path: str) -> bool:
+    """Whether the standard library is meant; a file or folder of that name comes first, as with every name."""
+    return path == PYTHON and not Path(path).exists()

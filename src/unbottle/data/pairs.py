@@ -30,10 +30,6 @@ class PairSource:
     summary_column: str | None = None
     split: str | None = None
 
-    @property
-    def on_hub(self) -> bool:
-        return not Path(self.path).expanduser().exists()
-
 
 def read_pairs(source: PairSource) -> Dataset:
     """The pairs of a source, in columns `id`, `document` and `summary`.

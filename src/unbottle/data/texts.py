@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, IterableDataset, Value, concatenate_datasets, load_dataset
+from datasets import Dataset, IterableDataset, Value, concatenate_datasets, get_dataset_split_names, load_dataset
 from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
 from datasets.utils import logging
 
 from unbottle.data.files import KNOWN, PLAIN, TABLES, document, files_below, kind, pieces
-from unbottle.hf.reach import quick_hub
+from unbottle.data.named import NAMED_TEXTS, TEXT_NAMES, is_python
+from unbottle.data.parts import on_hub
+from unbottle.data.standard_library import library_files, read
 from unbottle.hf.without_bars import without_bars
+from unbottle.reach import quick_hub
 
 TEXT = "text"
 
@@ -26,8 +29,8 @@ class TextSource:
     """Where texts come from.
 
     `path` is a file (plain text is one document; of .jsonl, .json, .csv and .parquet each row is one, in `column`), a
-    folder of such files, or a data set on the hub: owner/name, or owner/name:config. `split` names a split of a hub
-    data set. `streaming` reads as it goes, for what does not fit on the disk or into memory.
+    folder of such files, a name of TEXT_NAMES, or a data set on the hub: owner/name, or owner/name:config. `split` is a
+    split of a hub data set. `streaming` reads as it goes, for what does not fit on the disk or into memory.
     """
 
     path: str
@@ -46,6 +49,8 @@ def read_texts(source: TextSource) -> Dataset | IterableDataset:
             if not kind(path):
                 raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(KNOWN)}, and .gz of them.")
             texts = _files([path], source)
+        elif is_python(source.path):
+            texts = _library(streaming=source.streaming)
         else:
             texts = _hub(source)
         rows: Any = iter(texts)
@@ -75,6 +80,12 @@ def _plain(paths: list[Path], streaming: bool) -> Dataset | IterableDataset:
     return Dataset.from_dict({TEXT: [document(path) for path in paths]})
 
 
+def _library(*, streaming: bool) -> Dataset | IterableDataset:
+    """Python's standard library: a document for each file."""
+    texts = Dataset.from_dict({TEXT: [read(path) for _, path in library_files()]})
+    return texts.to_iterable_dataset() if streaming else texts
+
+
 def _rows(paths: list[Path]) -> Iterator[dict[str, str]]:
     for path in paths:
         for piece in pieces(path):
@@ -99,25 +110,48 @@ def table(path: Path, *, streaming: bool = False) -> Any:
 
 
 def _hub(source: TextSource) -> Any:
-    found = hub(source.path, source.split, streaming=source.streaming)
+    if source.path not in NAMED_TEXTS and "/" not in source.path and not kind(Path(source.path)):
+        raise FileNotFoundError(
+            f"{source.path}: no such file or folder. Known by name: {', '.join(TEXT_NAMES)}; a data set on the hub is "
+            "owner/name[:config]."
+        )
+    found = hub(NAMED_TEXTS.get(source.path, source.path), source.split, streaming=source.streaming)
     return _column(found, source, source.path)
 
 
 def hub(path: str, split: str | None, *, streaming: bool = False, **options: Any) -> Any:
     """A split of a data set on the hub: owner/name, or owner/name:config. Code that it brings along is never run."""
-    name, _, config = path.partition(":")
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") != 1 or kind(Path(name))
-    if looks_local:
+    name, config = _asked(path)
+    with _answering(path, name):
+        return _known(load_dataset(name, config, split=split or "train", streaming=streaming, **options))
+
+
+def hub_splits(path: str) -> list[str]:
+    """The names of the splits of a data set on the hub."""
+    name, config = _asked(path)
+    with quiet_datasets(), _answering(path, name):
+        return [*get_dataset_split_names(name, config)]
+
+
+def _asked(path: str) -> tuple[str, str | None]:
+    """The repository and the config of owner/name:config."""
+    if not on_hub(path):
         raise FileNotFoundError(f"{path}: no such file or folder (a data set on the hub is owner/name[:config]).")
+    name, _, config = path.partition(":")
+    return name, config or None
+
+
+@contextmanager
+def _answering(path: str, name: str) -> Iterator[None]:
+    """What the hub does not have, or does not say, in one sentence."""
     try:
         with quick_hub(name):
-            rows = load_dataset(name, config or None, split=split or "train", streaming=streaming, **options)
+            yield
     except (DatasetNotFoundError, ConnectionError) as error:
         reason = " ".join(str(error).split())
         raise FileNotFoundError(
             f"{path}: no such file or folder, and no data set on the hub that can be read ({reason})."
         ) from error
-    return _known(rows)
 
 
 def _known(rows: Any) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from unbottle.eval.completion_file import NUMBER, CompletionFile
 from unbottle.eval.completion_scores import implementations, scores
@@ -83,7 +86,8 @@ def completion(
     if output is None:
         rows = _continued(model, tokenizer, batches, chosen, None, report)
     else:
-        with CompletionFile(Path(output) / FILE, settings) as file:
+        earlier = {**settings, "model": _earlier_identity(model)}
+        with CompletionFile(Path(output) / FILE, settings, earlier) as file:
             rows = _continued(model, tokenizer, batches, chosen, file, report)
     return rescore(settings, rows, tagger=tagger)
 
@@ -137,7 +141,17 @@ def _asked(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _identity(model: Any) -> str:
-    """The same for the same weights, head included."""
+    """The same for the same weights: a few of the model, all of its head."""
+    digest = hashlib.sha256(json.dumps(fingerprint(model), sort_keys=True).encode())
+    head = getattr(model, "head", None)
+    for name, weight in [] if head is None else head.state_dict().items():
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
+        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _earlier_identity(model: Any) -> str:
+    """What earlier versions wrote: it knows sums of the head's weights, so it takes one order of them for another."""
     head = getattr(model, "head", None)
     weights = [] if head is None else [(name, p.detach().double().sum().item()) for name, p in head.named_parameters()]
     return hashlib.sha256(repr((fingerprint(model), weights)).encode()).hexdigest()[:16]

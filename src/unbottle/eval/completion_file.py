@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from unbottle.disk.full import whole_disk
-from unbottle.disk.lock import own
+from unbottle.disk.lock import Lock, own
 
 NUMBER = "continuations"  # in the settings: how many lines follow
 
@@ -18,13 +18,14 @@ NUMBER = "continuations"  # in the settings: how many lines follow
 class CompletionFile:
     """A file that grows batch by batch. A run that was killed goes on with the first batch that is not whole.
 
-    A second process that would write to it is refused.
+    A second process that would write to it is refused. `earlier` are the same settings as an earlier version wrote
+    them: a file that begins with them is continued as it is.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
-        self.path, self.settings = path, settings
+    def __init__(self, path: Path, settings: dict[str, Any], earlier: dict[str, Any] | None = None) -> None:
+        self.path, self.settings, self.earlier = path, settings, earlier
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._ours: IO[bytes] | None = None
+        self._lock: Lock | None = None
 
     def __enter__(self) -> CompletionFile:
         return self
@@ -32,14 +33,13 @@ class CompletionFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ours is not None:
-            self._ours.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def resume(self, batches: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Rows of whole batches that are there already; whatever follows them is cut off."""
-        if self._ours is None:
-            self._ours = self.path.open("ab")
-            own(self._ours, self.path)
+        if self._lock is None:
+            self._lock = own(self.path)
         if not self.path.exists() or not self.path.stat().st_size:
             self._write([self.settings], "w")
             return []
@@ -50,7 +50,9 @@ class CompletionFile:
             self._write([self.settings], "w")
             return []
         settings, *rows = (json.loads(line) for line in lines)
-        if settings != json.loads(json.dumps(self.settings)):
+        if settings not in [
+            json.loads(json.dumps(known)) for known in (self.settings, self.earlier) if known is not None
+        ]:
             raise ValueError(
                 f"{self.path} belongs to a run with other settings: {_difference(settings, self.settings)}. "
                 "Take another folder, or delete the file."
@@ -80,7 +82,7 @@ def read_completions(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         # bytes: a text may hold characters that end a line for str.splitlines, and only for it
         settings, *rows = (json.loads(line) for line in path.read_bytes().splitlines())
         whole = all(isinstance(row["continuation"], str) for row in rows) and len(rows) == settings[NUMBER]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         whole = False
     if not whole:
         raise ValueError(

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from unbottle.disk.full import whole_disk
-from unbottle.disk.lock import own
+from unbottle.disk.lock import Lock, own
 
 
 class SummaryFile:
@@ -23,6 +23,7 @@ class SummaryFile:
     def __init__(self, path: Path | None, settings: dict[str, Any]) -> None:
         self.path, self.settings = path, settings
         self._file: IO[str] = sys.stdout
+        self._lock: Lock | None = None
 
     def __enter__(self) -> SummaryFile:
         return self
@@ -32,15 +33,16 @@ class SummaryFile:
     ) -> None:
         if self._file is not sys.stdout:
             self._file.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def resume(self, total: int, batch: int) -> int:
         """How many rows are there already, in whole batches; whatever follows them is cut off."""
         if self.path is None:
             return 0
         beside = self.path.with_name(f"{self.path.name}.config.json")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = own(self.path)
         self._file = self.path.open("a", encoding="utf-8", newline="\n")
-        own(self._file, self.path)
         if self.path.stat().st_size:
             self._refuse_other(beside)
         unfinished = beside.with_name(f".{beside.name}.unfinished")
@@ -65,7 +67,7 @@ class SummaryFile:
     def _refuse_other(self, beside: Path) -> None:
         try:
             found = json.loads(beside.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise ValueError(f"{self.path} exists, and unbottle did not write it. Give another --output.")

@@ -17,10 +17,12 @@ from transformers.utils import cached_file
 
 from unbottle.head import Head, HeadConfig
 from unbottle.hf.attach import detach, equip, innermost, refuse, sizes
+from unbottle.hf.card import write_head_card
 from unbottle.hf.config_face import BASE_NAME, BASE_TYPE
 from unbottle.hf.fingerprint import difference, fingerprint
 from unbottle.hf.mixin import HeadMixin
 from unbottle.hf.stored_head import stored_head
+from unbottle.hf.weights import refuse_broken_values
 
 CONFIG, WEIGHTS = "head_config.json", "head_model.safetensors"
 PRINT, CHECKSUM = "base_fingerprint", "weights_sha256"
@@ -29,7 +31,7 @@ KEYS = {"head": dict, BASE_NAME: str, BASE_TYPE: str, PRINT: dict, CHECKSUM: str
 
 
 def save_head(model: Any, path: str | Path) -> None:
-    """Write the head of a model, without the model: `head_config.json` and `head_model.safetensors`."""
+    """Write the head of a model, without the model: `head_config.json`, `head_model.safetensors` and a model card."""
     target = innermost(model)
     if not isinstance(target, HeadMixin):
         raise ValueError(f"save_head of a {type(target).__name__}: it has no head. Use unbottle.attach first.")
@@ -47,6 +49,7 @@ def save_head(model: Any, path: str | Path) -> None:
     (directory / WEIGHTS).write_bytes(weights)
     data[CHECKSUM] = hashlib.sha256(weights).hexdigest()
     (directory / CONFIG).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    write_head_card(target, head, directory)
 
 
 def load_head(model: Any, path: str | Path, *, force: bool = False, revision: str | None = None) -> Any:
@@ -61,6 +64,7 @@ def load_head(model: Any, path: str | Path, *, force: bool = False, revision: st
     tensors = _read_weights(_file(path, WEIGHTS, revision), data)
     config = stored_head(data["head"], f"{path}/{CONFIG}, 'head'")
     _refuse_wrong_tensors(tensors, config, f"{path}/{WEIGHTS}")
+    refuse_broken_values(f"{path}/{WEIGHTS}", tensors)
     _refuse_wrong_base(target, config, data, f"{path}/{CONFIG}", force)
     equip(target, replace(config, **sizes(target)))
     try:
@@ -98,7 +102,7 @@ def _file(path: str | Path, name: str, revision: str | None) -> Path:
 def _read_config(path: Path) -> dict:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON ({error}). It is truncated or was edited: {_AGAIN}") from error
     if not isinstance(data, dict) or set(data) != set(KEYS):
         found = ", ".join(sorted(data)) if isinstance(data, dict) else repr(data)

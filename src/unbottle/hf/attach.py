@@ -21,7 +21,8 @@ from unbottle.hf.causal import CausalHead
 from unbottle.hf.config_face import HEAD, PREFIX, ConfigFace, face, put_on, take_off
 from unbottle.hf.guards import refuse_split
 from unbottle.hf.mixin import HeadMixin
-from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference
+from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference, warn_of_large_steps
+from unbottle.hf.pickling import reduced, register_outputs
 from unbottle.hf.seq2seq import Seq2SeqHead, remember_source
 from unbottle.hf.served import served
 from unbottle.hf.stored_head import stored_head
@@ -34,12 +35,20 @@ AUTO_CLASSES: dict[Any, Any] = {
 
 
 def attach(
-    model: Any, method: str | Method, *, convention: str = "paper", form: str = "separate", check: bool = True
+    model: Any, method: str | Method, *, convention: str = "paper", form: str = "scaled", check: bool = True
 ) -> Any:
     """Give a live model a head. The model itself changes: same parameters, same names, plus `model.head`.
 
     A fresh head predicts what the model predicted, and `check` makes sure of it on a probe batch: an architecture whose
     output layer does something the head does not know is refused, not silently changed. Works on a PEFT model too.
+
+    Train it as you would train the model: with the learning rate, optimizer and schedule of your recipe. The default
+    `form` is made for that. `form="paper"` is the paper's parameterisation, for reproductions: the same functions,
+    which on models with large hidden states (Llama and its like) need a learning rate of their own.
+
+    In training mode a model with a head computes the loss of `labels` without the logits, which is faster and takes
+    less memory: `outputs.logits` is not there then. `model(..., labels=labels, skip_logits=False)` returns them too;
+    `skip_logits=True` leaves them out in evaluation as well.
     """
     method = Method.parse(method)
     target = innermost(model)
@@ -64,6 +73,7 @@ def equip(target: Any, config: HeadConfig, *, check: bool = True) -> None:
         calibrate(target)
         if before is not None:
             refuse_difference(target, before)
+            warn_of_large_steps(target)
     except Exception:
         detach(target)
         raise
@@ -95,7 +105,7 @@ def innermost(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def head_config(model: Any, method: Method, convention: str = "paper", form: str = "separate") -> HeadConfig:
+def head_config(model: Any, method: Method, convention: str = "paper", form: str = "scaled") -> HeadConfig:
     """What a head for this model looks like."""
     return HeadConfig(method=method, convention=convention, form=form, **sizes(model))
 
@@ -120,7 +130,8 @@ def unbottled(base: Any) -> Any:
         return base
     mixin = Seq2SeqHead if "decoder_input_ids" in inspect.signature(base.forward).parameters else CausalHead
     config_class = face(base.config_class)
-    members = {"base_class": base, "config_class": config_class, "_auto_class": None, "__init__": _init}
+    members = {"base_class": base, "config_class": config_class, "_auto_class": None}
+    members |= {"__init__": _init, "__reduce_ex__": _reduce, "__setstate__": _set_state}
     made: Any = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
     served(made)
     for auto, mapping in AUTO_CLASSES.items():
@@ -141,6 +152,21 @@ def _init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
                 "load the plain model and attach a head to it."
             )
     _install(self, Head(head))
+
+
+def _reduce(self: Any, protocol: Any) -> Any:
+    """For pickle and copy: the class is made again from the base class."""
+    return reduced(self, unbottled(self.base_class), _empty)
+
+
+def _set_state(self: Any, state: dict[str, Any]) -> None:
+    super(unbottled(self.base_class), self).__setstate__(state)
+    register_outputs(self)
+
+
+def _empty(base: Any) -> Any:
+    kind = unbottled(base)
+    return kind.__new__(kind)
 
 
 def _install(model: Any, head: Head) -> None:

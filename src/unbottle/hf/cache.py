@@ -39,7 +39,7 @@ class StaticPast(Past):
         return {name: self.tensors[name] for name in new}
 
     def latest(self, name: str) -> Tensor:
-        return self.tensors[name].index_select(1, (self.length - 1)[None])
+        return self.tensors[name].index_select(1, (self.length - 1).clamp(min=0)[None])  # zeros, where all is cropped
 
     def crop(self, length: int) -> None:
         for tensor in self.tensors.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -11,19 +12,23 @@ from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOut
 from transformers.utils import can_return_tuple
 
 from unbottle.hf.cache import refuse_foreign
+from unbottle.hf.knob_scope import call_knobs
 from unbottle.hf.loss import shifted
 from unbottle.hf.mixin import HeadMixin, two_dimensional
 from unbottle.hf.second_pass import SecondPass, refuse_second_pass
-from unbottle.hf.text import documents_of, packed, states
+from unbottle.hf.skipped_logits import without_logits
+from unbottle.hf.text import documents_of, packed, refuse_empty, states
 
 
 class CausalHead(HeadMixin):
-    """`forward` of a causal model: the same inputs, and five more that only a head knows.
+    """`forward` of a causal model: the same inputs, and eight more that only a head knows.
 
     `skip_logits` computes the loss of the labels without ever having all logits; so does training, unless it is False.
+    `outputs.logits` says so then when it is used, and `outputs` as a mapping has no "logits".
     `context_mask` (batch, positions) tells padding where attention_mask has another shape; `context_ids` tells the
     words where inputs_embeds are given instead of ids; `output_distribution` returns the head's Distribution too,
     `output_partitions` the partition that wrote each logit (`partitions`, an index into `partition_names`).
+    `copy_bias`, `source_only` and `always_allowed` are knobs of this call: see `unbottle.Knobs`.
     """
 
     loss_type = property(lambda self: "ForCausalLM", lambda self, value: None)  # the Trainer counts shifted labels
@@ -40,17 +45,24 @@ class CausalHead(HeadMixin):
         use_cache: bool | None = None,
         logits_to_keep: int | Tensor = 0,
         output_hidden_states: bool | None = None,
-        shift_labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         skip_logits: bool | None = None,
         output_distribution: bool = False,
         output_partitions: bool = False,
         context_mask: Tensor | None = None,
         context_ids: Tensor | None = None,
+        copy_bias: float | None = None,
+        source_only: bool | None = None,
+        always_allowed: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> Any:
         refuse_foreign(past_key_values)
-        self.head.knobs.refuse_training(labels is not None or shift_labels is not None)
+        refuse_empty(**{"input_ids": input_ids} if inputs_embeds is None else {"inputs_embeds": inputs_embeds})
+        # As in transformers, not a parameter: the Trainer takes every parameter with "label" in its name for a column
+        # that each batch has, and computes no loss in evaluation where one is missing.
+        shift_labels: Tensor | None = kwargs.pop("shift_labels", None)
+        knobs = call_knobs(self, copy_bias, source_only, always_allowed)
+        knobs.refuse_training(labels is not None or shift_labels is not None)
         mask = two_dimensional(attention_mask, context_mask, "attention_mask")
         documents = documents_of(position_ids, self._past_before(past_key_values), kwargs)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
@@ -78,7 +90,7 @@ class CausalHead(HeadMixin):
             second_pass = SecondPass(self, cache, past)
         layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
         known = input_ids if context_ids is None else context_ids
-        self.head.knobs.refuse_embeddings(known)
+        knobs.refuse_embeddings(known)
         here = states(layers, known, mask, documents, past=past)
         if labels is not None and shift_labels is None:
             shift_labels = shifted(labels)
@@ -91,6 +103,7 @@ class CausalHead(HeadMixin):
             skip_logits=skip_logits,
             keep_distribution=output_distribution or output_partitions,
             second_pass=second_pass,
+            knobs=knobs,
         )
         result = {
             "loss": answer.loss,
@@ -104,6 +117,8 @@ class CausalHead(HeadMixin):
             predicted = CausalLMOutputWithPast(**result)
         else:
             predicted = self._with_router(result, outputs.router_logits, attention_mask, kwargs)
+        if answer.logits is None:
+            without_logits(predicted)
         if output_distribution:
             predicted["distribution"] = answer.distribution
         if output_partitions:

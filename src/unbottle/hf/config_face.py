@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
-from transformers.utils import CONFIG_NAME
 
 from unbottle.head import HeadConfig
 from unbottle.hf.stored_head import stored_head
@@ -30,9 +29,8 @@ BASE_NAME = "base_model_name_or_path"  # where the base model came from, on disk
 HEAD = "unbottle"  # the head's config, on disk and in memory
 PLACE, REAL = "use_cache", "base_use_cache"  # where the guard stands, and what it stands for
 GUARD = "this model has a head: load it with unbottle.load"  # which no model's config takes for a bool
+AUTO_MAP = "auto_map"  # what trust_remote_code=True runs; see unbottle.hub
 PREFIX = "Unbottled"  # of the names of classes with a head
-SHIM = "unbottle_shim"  # the module that trust_remote_code=True runs
-SHIM_TEXT = "from unbottle.hub import UnbottledConfig  # pip install unbottle\n"
 
 
 class ConfigFace(Config):
@@ -54,17 +52,10 @@ class ConfigFace(Config):
         data = json.loads(super().to_json_string(use_diff=use_diff))
         if self.has_head:
             data[BASE_TYPE], data["model_type"] = data["model_type"], MODEL_TYPE
-            data = _guarded(data, self.to_dict()) | {"auto_map": {"AutoConfig": f"{SHIM}.UnbottledConfig"}}
+            data = _guarded(data, self.to_dict())
         else:
             data = {key: value for key, value in data.items() if key not in (HEAD, BASE_NAME)}
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
-
-    def to_json_file(self, json_file_path: Any, use_diff: bool = True) -> None:
-        """Beside a config.json goes the shim that it names."""
-        path = Path(json_file_path)
-        path.write_text(self.to_json_string(use_diff=use_diff), encoding="utf-8")
-        if path.name == CONFIG_NAME and self.has_head:
-            path.with_name(f"{SHIM}.py").write_text(SHIM_TEXT, encoding="utf-8")
 
     @classmethod
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict, dict]:
@@ -77,7 +68,10 @@ class ConfigFace(Config):
         config_dict = in_memory(config_dict)
         if HEAD in config_dict:
             stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")
-        made: Any = cls.base_class.from_dict(config_dict, **kwargs)
+        try:
+            made: Any = cls.base_class.from_dict(config_dict, **kwargs)
+        except StrictDataclassError as error:
+            raise ValueError(f"config.json: {' '.join(str(error).split())}") from error
         _wear(made[0] if isinstance(made, tuple) else made, cls)
         return made
 
@@ -97,7 +91,7 @@ def in_memory(data: dict) -> dict:
     """What a file says, with the base model's type. A plain config is returned as it is."""
     if data.get("model_type") != MODEL_TYPE:
         return data
-    kept = {key: value for key, value in _unguarded(data).items() if key not in (BASE_TYPE, "auto_map")}
+    kept = {key: value for key, value in _unguarded(data).items() if key not in (BASE_TYPE, AUTO_MAP)}
     return kept | {"model_type": data.get(BASE_TYPE)}
 
 

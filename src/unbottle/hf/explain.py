@@ -164,9 +164,17 @@ def _predict(model: Any, target: HeadMixin, inputs: dict[str, Tensor]) -> tuple[
 
 @contextmanager
 def _watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
+    """What the head predicts meanwhile. A watch that is set already goes on watching."""
     seen: list[tuple[Inputs, Distribution]] = []
-    head.watch = lambda x, distribution: seen.append((x, distribution))
+    before = head.watch
+
+    def watch(x: Inputs, distribution: Distribution) -> None:
+        seen.append((x, distribution))
+        if before is not None:
+            before(x, distribution)
+
+    head.watch = watch
     try:
         yield seen
     finally:
-        head.watch = None
+        head.watch = before

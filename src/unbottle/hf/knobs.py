@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from unbottle.head import Knobs
-from unbottle.hf.mixin import HeadMixin
+from unbottle.hf.knob_scope import end_tokens, knob_scope
 from unbottle.hf.with_head import with_head
 
 
@@ -17,20 +17,13 @@ def knobs(
 ) -> Iterator[Knobs]:
     """Inside a `with` block the model predicts with these knobs: its logits, and so everything in generate().
 
-    See `unbottle.head.Knobs` for what they do. `always_allowed` are the words that source_only never excludes: by
+    Short for the same arguments in every call: `model(..., copy_bias=1.0)`, `model.generate(..., copy_bias=1.0)`. Only
+    calls of the thread that entered the block count; a thread that is started inside needs arguments or a block of its
+    own. See `unbottle.Knobs` for what knobs do. `always_allowed` are the words that source_only never excludes: by
     default the end-of-sequence tokens of the model. What is not named is off, whatever was set before.
     """
     target = with_head(model)
-    allowed = _ends(target) if always_allowed is None else tuple(always_allowed)
-    before = target.head.knobs
-    target.head.knobs = Knobs(copy_bias=copy_bias, source_only=source_only, always_allowed=allowed)
-    try:
-        yield target.head.knobs
-    finally:
-        target.head.knobs = before
-
-
-def _ends(model: HeadMixin) -> tuple[int, ...]:
-    """The tokens that end a sequence, as generate() knows them."""
-    ends = model.generation_config.eos_token_id
-    return () if ends is None else tuple(ends) if isinstance(ends, list | tuple) else (int(ends),)
+    ends = target.generation_config.eos_token_id
+    allowed = end_tokens(ends) if always_allowed is None else tuple(always_allowed)
+    with knob_scope(target, Knobs(copy_bias=copy_bias, source_only=source_only, always_allowed=allowed)) as turned:
+        yield turned

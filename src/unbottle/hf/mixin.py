@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, StaticCache
 
-from unbottle.head import Distribution, Embedding, Head, Past, Source, States
+from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Source, States
+from unbottle.head.inputs import Inputs
 from unbottle.hf.cache import add_state, find_state, longest
 from unbottle.hf.checkpoint import Checkpoint
 from unbottle.hf.guards import guarded_forward, head_is_active, refuse_offloaded, refuse_split
+from unbottle.hf.knob_scope import call_knobs, current_knobs, knob_scope
 from unbottle.hf.loss import divisor, scores_of
 from unbottle.hf.parity import UnsupportedArchitectureError
 from unbottle.hf.peft import WRAPPER, release_output
@@ -83,6 +86,7 @@ class HeadMixin(Checkpoint):
         keep_distribution: bool = False,
         source: Source | None = None,
         second_pass: Any = None,
+        knobs: Knobs | None = None,
     ) -> Answer:
         """The loss, and what the model returns as its logits at the positions to keep."""
         embedding = self._embedding()
@@ -91,7 +95,7 @@ class HeadMixin(Checkpoint):
             if not torch.compiler.is_compiling():
                 mine = {f"head.{name}": parameter for name, parameter in self.head.named_parameters()}
                 refuse_split(self._get_name(), {"output embeddings": embedding.weight, **mine})
-        x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass)
+        x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass, knobs=knobs)
         labels = None if labels is None else labels.to(states.layers.device)
         count = 0 if labels is None else divisor(labels, num_items)
         if skip_logits is None:
@@ -102,11 +106,27 @@ class HeadMixin(Checkpoint):
             x = x.rows(slice(-logits_to_keep, None))
         elif logits_to_keep.ndim < 2:
             x = x.rows(logits_to_keep)
-        in_place = labels is None and not keep_distribution and not torch.is_grad_enabled()
-        distribution = self.head.predict(x) if in_place else self.head.distribution(x)
+        if labels is None and not keep_distribution and not torch.is_grad_enabled():
+            return Answer(None, _of_each_row(self._scores(x).to(states.layers.dtype), logits_to_keep))
+        distribution = self.head.distribution(x)
         loss = None if labels is None else self.head.objective.losses(distribution, labels).sum() / count
         scores = scores_of(distribution).to(states.layers.dtype)
         return Answer(loss, _of_each_row(scores, logits_to_keep), distribution)
+
+    def _scores(self, x: Inputs) -> Tensor:
+        """What the model returns as its logits, without gradients."""
+        parts = self.head.parts(x)
+        if len(parts) == 1:
+            return scores_of(self.head.predict(x))
+        scores: Tensor | None = None
+        for batch, rows in parts:
+            part = scores_of(self.head.predict(x.part(batch, rows)))
+            if scores is None:
+                scores = part.new_empty((*x.q.shape[:2], part.shape[-1]))
+            scores[batch, rows] = part
+            del part  # before the next one is made
+        assert scores is not None
+        return scores
 
     @staticmethod
     def _add_partitions(output: Any, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
@@ -171,6 +191,27 @@ class HeadMixin(Checkpoint):
         return prepared
 
     @property
+    def knobs(self) -> Knobs:
+        """The knobs of a call that names none: of the `unbottle.knobs` block it is in, or those set on the head."""
+        return current_knobs(self)
+
+    def generate(
+        self,
+        *args: Any,
+        copy_bias: float | None = None,
+        source_only: bool | None = None,
+        always_allowed: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As the model's own, with knobs for this call alone: see `unbottle.Knobs`. An assistant model has its own."""
+        ends = kwargs.get("eos_token_id")
+        if ends is None:
+            settings = args[1] if len(args) > 1 else kwargs.get("generation_config")
+            ends = getattr(settings, "eos_token_id", None)
+        with knob_scope(self, call_knobs(self, copy_bias, source_only, always_allowed, ends)):
+            return super().generate(*args, **kwargs)
+
+    @property
     def init_continuous_batching(self) -> Any:
         """Absent: `transformers serve --continuous-batching` asks, says so, and takes requests one after the other."""
         raise AttributeError("continuous batching does not carry the head's state")
@@ -205,6 +246,8 @@ class HeadMixin(Checkpoint):
         if "head" not in self._modules or not any(module is mine for mine in self.head.modules()):
             super()._init_weights(module)
             return
+        if module is self.head:
+            self.head.set_mark()
         if not hasattr(module, "reset_parameters"):
             return
         parameters = module.parameters(recurse=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +16,9 @@ from unbottle.hf.cache import find_state
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.03}
 POINTER_TOLERANCE = 5e-3  # PG, PS and CopyNet start close to the softmax, not on it
+
+
+SMALL_RATE, LARGE_STEP = 1e-5, 1.0  # the paper's learning rate, and how far a step of it may move a logit
 
 
 class UnsupportedArchitectureError(ValueError):
@@ -32,6 +36,14 @@ class Probe:
 @torch.no_grad()
 def probe(model: Any) -> Probe | None:
     """Run a few random words through the model without a head. None on the meta device, where nothing can run."""
+    inputs = probe_words(model)
+    if inputs is None:
+        return None
+    plain = partial(model.base_class.forward, model) if hasattr(model, "base_class") else model
+    return Probe(inputs, _run(model, inputs, use_cache=False, forward=plain).logits)
+
+
+def probe_words(model: Any) -> dict[str, Tensor] | None:
     weight = model.get_output_embeddings().weight
     if weight.device.type == "meta":
         return None
@@ -40,16 +52,55 @@ def probe(model: Any) -> Probe | None:
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids[:, :5].flip(1)
-    plain = partial(model.base_class.forward, model) if hasattr(model, "base_class") else model
-    return Probe(inputs, _run(model, inputs, use_cache=False, forward=plain).logits)
+    return inputs
 
 
 @torch.no_grad()
 def calibrate(model: Any) -> None:
-    """CopyNet adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model."""
-    if isinstance(model.head.gate, CopyNet) and (plain := probe(model)) is not None:
+    """What a fresh head takes over from the numbers of its model: where CopyNet's bias starts, how long keys are."""
+    head = model.head
+    if isinstance(head.gate, CopyNet) and (plain := probe(model)) is not None:
+        # It adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model.
         lowest = plain.logits.double().logsumexp(-1).min().item()
-        model.head.gate.b.fill_(min(lowest, 0.0) - 14.0)
+        head.gate.b.fill_(min(lowest, 0.0) - 14.0)
+    if not head.config.learnt.scaled or not (head.context_keys or head.source_keys):
+        return
+    if (x := _head_inputs(model)) is not None:
+        texts = [x.context, *([] if x.source is None else [x.source])]
+        for name, key in (item for text in texts for item in text.keys.items()):
+            length = key.float().norm(dim=-1).median()
+            if length > 0:
+                head.L[name].weight.div_(length)
+
+
+@torch.no_grad()
+def warn_of_large_steps(model: Any) -> None:
+    """Say that a form lets a step of training move logits by a lot, where it does: on models with large states."""
+    if model.head.config.learnt.scaled or "V" not in model.head.L or (x := _head_inputs(model)) is None:
+        return
+    weight = x.embedding.weight.float().abs().sum(-1).mean()
+    step = (x.q.float().abs().sum(-1).median() * weight * x.embedding.scale).item() * SMALL_RATE
+    if step > LARGE_STEP:
+        warnings.warn(
+            f"form {model.head.config.form!r}: the hidden states of this {model.base_class.__name__} are large, so one "
+            f"step of Adam with a learning rate of {SMALL_RATE:g} can move a logit by about {step:.1f}. Training may "
+            "make the model worse. The default form does not have this problem.",
+            stacklevel=4,
+        )
+
+
+def _head_inputs(model: Any) -> Any:
+    """What the head computes with on a probe batch; None on the meta device."""
+    given = probe_words(model)
+    if given is None:
+        return None
+    seen: list[Any] = []
+    watch, model.head.watch = model.head.watch, lambda x, _: seen.append(x)
+    try:
+        _run(model, given, use_cache=False)
+    finally:
+        model.head.watch = watch
+    return seen[0]
 
 
 @torch.no_grad()

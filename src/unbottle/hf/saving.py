@@ -16,10 +16,18 @@ from unbottle.hf.attach import AUTO_CLASSES, unbottled
 from unbottle.hf.config_face import BASE_TYPE, HEAD, MODEL_TYPE, PREFIX, ConfigFace, face
 from unbottle.hf.safe import NO_CODE
 from unbottle.hf.stored_head import stored_head
+from unbottle.hf.weights import (
+    HEAD_WEIGHTS,
+    MISMATCHED,
+    MISSING,
+    UNEXPECTED,
+    loading_problems,
+    refuse_broken_values,
+    refuse_other_sizes,
+    refuse_wrong_weights,
+)
 
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
-
-WRONG = {"mismatched": "of another shape", "missing": "missing", "unexpected": "unexpected"}  # kinds of wrong weights
 
 
 class UnbottledConfig(PretrainedConfig):
@@ -42,7 +50,7 @@ AutoConfig.register(MODEL_TYPE, UnbottledConfig, exist_ok=True)
 def load(path: str | Path, **kwargs: Any) -> Any:
     """The model that `save_pretrained` wrote, from a directory or the Hub. Takes what `from_pretrained` takes.
 
-    Unlike `from_pretrained`, which goes on with a fresh head, it refuses a checkpoint from which weights are missing.
+    Unlike `from_pretrained`, it also refuses a checkpoint from which weights of the model under the head are missing.
     """
     if (Path(path) / HEAD_ONLY).is_file() and not (Path(path) / CONFIG_NAME).is_file():
         raise ValueError(
@@ -50,7 +58,10 @@ def load(path: str | Path, **kwargs: Any) -> Any:
             f"then unbottle.load_head(model, {str(path)!r})."
         )
     options = {name: kwargs[name] for name in HUB_OPTIONS if name in kwargs}
-    config = AutoConfig.from_pretrained(path, **NO_CODE, **options)
+    try:
+        config = AutoConfig.from_pretrained(path, **NO_CODE, **options)
+    except RecursionError as error:
+        raise ValueError(f"{path}: {CONFIG_NAME} is nested too deeply to be the config of a model.") from error
     if not isinstance(config, ConfigFace):
         raise ValueError(
             f"{path} holds a plain {config.model_type} model, without a head. Load it with transformers, then "
@@ -58,11 +69,15 @@ def load(path: str | Path, **kwargs: Any) -> Any:
         )
     info_wanted, shapes_free = kwargs.pop("output_loading_info", False), kwargs.pop("ignore_mismatched_sizes", False)
     kind = unbottled(_model_class(config))
+    if not shapes_free:
+        refuse_other_sizes(path, kwargs.get("subfolder") or "", kind, config)
     try:
-        model, info = kind.from_pretrained(path, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs)
+        model, info = kind.load_with_info(path, ignore_mismatched_sizes=True, **kwargs)
     except SafetensorError as error:
         raise ValueError(f"{_broken(path)} is truncated or was edited ({error}); save the model again.") from error
-    _refuse_wrong_weights(path, info, ("missing", "unexpected") if shapes_free else tuple(WRONG))
+    kinds = (MISSING, UNEXPECTED) if shapes_free else (MISMATCHED, MISSING, UNEXPECTED)
+    refuse_wrong_weights(path, loading_problems(info, kinds))
+    refuse_broken_values(path, model.head.state_dict(prefix=HEAD_WEIGHTS))
     return (model, info) if info_wanted else model
 
 
@@ -99,13 +114,3 @@ def _broken(path: str | Path) -> str:
         except SafetensorError:
             return str(file)
     return f"a file of {path}"
-
-
-def _refuse_wrong_weights(path: str | Path, info: dict, kinds: tuple[str, ...]) -> None:
-    for kind in kinds:
-        if names := sorted(name if isinstance(name, str) else name[0] for name in info[f"{kind}_keys"]):
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            raise ValueError(
-                f"{path}: the weights do not belong to config.json: {names[0]}{more} {WRONG[kind]}. One of the files "
-                "was edited or lost; save the model again."
-            )

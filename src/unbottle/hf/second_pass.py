@@ -42,7 +42,7 @@ class SecondPass:
         appended = torch.cat([f_R[:, :, None].to(embedded.dtype), embedded], dim=2)  # B T 1+k D
         outputs = self.model._backbone(
             inputs_embeds=appended.flatten(1, 2),
-            attention_mask=self._attention(batch, positions, 1 + k).to(embedded.dtype),
+            attention_mask=self._attention(batch, positions, 1 + k, embedded.dtype),
             position_ids=self._places(positions, k),
             past_key_values=self._fresh_cache(),
             use_cache=True,
@@ -52,7 +52,7 @@ class SecondPass:
         candidates_only: Tensor = layers.unflatten(1, (count, 1 + k))[:, :, 1:]
         return candidates_only
 
-    def _attention(self, batch: int, positions: Tensor, width: int) -> Tensor:
+    def _attention(self, batch: int, positions: Tensor, width: int, dtype: torch.dtype) -> Tensor:
         """Additive mask: each appended token sees the context of its position, its f_R and itself."""
         columns = torch.arange(len(self.past), device=positions.device)
         context = (columns <= positions[:, None]).repeat_interleave(width, dim=0)  # T*(1+k) N
@@ -61,7 +61,7 @@ class SecondPass:
         own[:, 0] = True
         among = torch.block_diag(*[own] * len(positions)).bool().expand(batch, -1, -1)
         seen = torch.cat([context, among], dim=-1)[:, None]
-        return torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, torch.finfo(self.model.dtype).min)
+        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
 
     def _places(self, positions: Tensor, k: int) -> Tensor:
         """Position ids: f_R where the next word would stand, all candidates one further."""

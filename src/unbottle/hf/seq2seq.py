@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,9 +14,16 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from unbottle.head import Source
 from unbottle.hf.cache import refuse_foreign
+from unbottle.hf.knob_scope import call_knobs
 from unbottle.hf.mixin import HeadMixin, two_dimensional
 from unbottle.hf.second_pass import refuse_second_pass
-from unbottle.hf.text import states
+from unbottle.hf.skipped_logits import without_logits
+from unbottle.hf.text import refuse_empty, states
+
+TO_ENCODER = ("global_attention_mask",)  # what encoders take besides: LED's
+# Accepted and not needed: the decoder counts its positions itself, and no encoder here tells segments apart, for which
+# many tokenizers return ids all the same.
+NOT_NEEDED = ("cache_position", "token_type_ids")
 
 
 def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
@@ -37,11 +46,13 @@ def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) 
 
 
 class Seq2SeqHead(HeadMixin):
-    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and three more that only a head knows.
+    """`forward` of an encoder-decoder model: the same inputs, `logits_to_keep`, and six more that only a head knows.
 
     `skip_logits` computes the loss of the labels without ever having all logits; so does training, unless it is False.
+    `outputs.logits` says so then when it is used, and `outputs` as a mapping has no "logits".
     `context_mask` is that of the decoder; `output_partitions` returns the partition that wrote each logit too
-    (`partitions`, an index into `partition_names`).
+    (`partitions`, an index into `partition_names`). `copy_bias`, `source_only` and `always_allowed` are knobs of this
+    call: see `unbottle.Knobs`.
     """
 
     loss_type = property(lambda self: None, lambda self, value: None)  # the Trainer counts all labels: none is shifted
@@ -66,12 +77,20 @@ class Seq2SeqHead(HeadMixin):
         skip_logits: bool | None = None,
         output_partitions: bool = False,
         context_mask: Tensor | None = None,
+        copy_bias: float | None = None,
+        source_only: bool | None = None,
+        always_allowed: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> Any:
+        self._refuse_unknown(kwargs)
+        if encoder_outputs is None:
+            refuse_empty(input_ids=input_ids, inputs_embeds=inputs_embeds)
+        refuse_empty(decoder_input_ids=decoder_input_ids, decoder_inputs_embeds=decoder_inputs_embeds, labels=labels)
         refuse_foreign(past_key_values)
         if self.head.config.method.wbwr is not None:
             refuse_second_pass(self, past_key_values)
-        self.head.knobs.refuse_training(labels is not None)
+        knobs = call_knobs(self, copy_bias, source_only, always_allowed)
+        knobs.refuse_training(labels is not None)
         mask = two_dimensional(decoder_attention_mask, context_mask, "decoder_attention_mask")
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         attentions = {} if output_attentions is None else {"output_attentions": output_attentions}
@@ -83,13 +102,14 @@ class Seq2SeqHead(HeadMixin):
                 output_hidden_states=asked,
                 return_dict=True,
                 **attentions,
-                **{name: kwargs[name] for name in ("global_attention_mask",) if name in kwargs},
+                **{name: kwargs[name] for name in TO_ENCODER if name in kwargs},
             )
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         if labels is not None:
             use_cache = False
-        source = self._source(encoder_outputs, input_ids, attention_mask)
+        reads_source = self.head.reads_source(knobs)
+        source = self._source(encoder_outputs, input_ids, attention_mask, reads_source)
         outputs = self.get_decoder()(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -116,6 +136,7 @@ class Seq2SeqHead(HeadMixin):
             skip_logits=skip_logits,
             keep_distribution=output_partitions,
             source=source,
+            knobs=knobs,
         )
         result = {
             "loss": answer.loss,
@@ -129,9 +150,21 @@ class Seq2SeqHead(HeadMixin):
             "encoder_attentions": _part(encoder_outputs, "attentions", 2),
         }
         predicted = Seq2SeqLMOutput(**result)
+        if answer.logits is None:
+            without_logits(predicted)
         if output_partitions:
             self._add_partitions(predicted, answer.distribution, logits_to_keep)
         return predicted
+
+    def _refuse_unknown(self, kwargs: dict[str, Any]) -> None:
+        """An argument that nothing here reads would be lost without a word; None says nothing."""
+        for name, value in kwargs.items():
+            if name not in (*TO_ENCODER, *NOT_NEEDED) and value is not None:
+                known = [name for name in inspect.signature(self.forward).parameters if name != "kwargs"]
+                raise TypeError(
+                    f"forward() of this {self.base_class.__name__} with a head got an unexpected keyword argument "
+                    f"{name!r}. Known: {', '.join((*known, *TO_ENCODER))}."
+                )
 
     def _num_decoder_layers(self) -> int:
         for name in ("num_decoder_layers", "decoder_layers"):  # not of get_text_config: BART's says 12 whatever it has
@@ -139,12 +172,14 @@ class Seq2SeqHead(HeadMixin):
                 return int(count)
         return int(self.config.get_text_config(decoder=True).num_hidden_layers)
 
-    def _source(self, encoder_outputs: Any, input_ids: Tensor | None, attention_mask: Tensor | None) -> Source:
+    def _source(
+        self, encoder_outputs: Any, input_ids: Tensor | None, attention_mask: Tensor | None, reads_source: bool
+    ) -> Source:
         last = encoder_outputs[0]
         ids = _part(encoder_outputs, "source_ids", None)
         mask = _part(encoder_outputs, "source_mask", None)
         if ids is None:
-            if input_ids is None and self.head.reads_source:
+            if input_ids is None and reads_source:
                 raise ValueError(
                     f"method {str(self.head.config.method)!r} reads the words of the encoder input, and these "
                     "encoder_outputs do not carry them. Give input_ids (and attention_mask) too."

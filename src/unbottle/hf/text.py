@@ -42,6 +42,16 @@ def states(
     return States(layers=layers, ids=ids, mask=real, readable=readable, documents=documents)
 
 
+def refuse_empty(**inputs: Tensor | None) -> None:
+    """A batch without a row or without a position: models fail somewhere inside, each in its own way."""
+    for name, given in inputs.items():
+        if given is not None and not torch.compiler.is_compiling() and 0 in given.shape[:2]:
+            raise ValueError(
+                f"{name} has shape {tuple(given.shape)}: expected at least one row and one position. Leave out empty "
+                "batches and texts."
+            )
+
+
 def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -> Tensor | None:
     """Which document each position belongs to, from `seq_idx`, `cu_seq_lens_q`, or position ids that restart."""
     if (sequence := kwargs.get("seq_idx")) is not None:

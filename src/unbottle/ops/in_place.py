@@ -51,7 +51,7 @@ class InPlaceLogits:
             if (gradient := self._tape.gradient(leaf)) is not None:
                 self._grid.scatter_add_(-1, target, gradient * inverse)
 
-        self._events.append(undo)
+        self._remember(undo)
         return leaf
 
     @torch.no_grad()
@@ -72,7 +72,7 @@ class InPlaceLogits:
             self._grid.scatter_(-1, target, 0)
             self._tape.pull(write.scores, gradient)
 
-        self._events.append(undo)
+        self._remember(undo)
         return self
 
     @torch.no_grad()
@@ -84,7 +84,7 @@ class InPlaceLogits:
             if (gradient := self._tape.gradient(leaf)) is not None:
                 self._values.add_(gradient[..., None] * inverse / self._size)
 
-        self._events.append(undo)
+        self._remember(undo)
         return leaf
 
     @torch.no_grad()
@@ -104,6 +104,11 @@ class InPlaceLogits:
     def log_softmax(self) -> Float[Tensor, "B T V"]:
         self.logsumexp()
         return self._values
+
+    def _remember(self, undo: Callable[[Tensor, Tensor], None]) -> None:
+        """Without a gradient nothing will be undone, and what would be needed for that is not kept."""
+        if self._tape.records:
+            self._events.append(undo)
 
     @torch.no_grad()
     def gradient(self) -> tuple[Float[Tensor, "P V"], Float[Tensor, "P 1"]]:

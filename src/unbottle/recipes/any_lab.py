@@ -17,14 +17,15 @@ from transformers.utils import logging
 
 from unbottle.disk.full import whole_disk
 from unbottle.disk.lock import waiting
-from unbottle.hf.reach import quick_hub
 from unbottle.hf.safe import NO_CODE, SAFE
+from unbottle.reach import quick_hub
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.corpus import content_of
 from unbottle.recipes.variant import Variant
 from unbottle.train.files import read_json, write_json
 
 CONTENT = "content"  # of the text
+SETTINGS = "lab.json"
 Report = Callable[[float, float, str], None]
 
 
@@ -40,6 +41,7 @@ class AnyLab(ABC):
 
     presets: ClassVar[Mapping[str, Any]]  # by name
     models: ClassVar[Any]  # the Auto class that loads them
+    form: ClassVar[str] = "paper"  # of heads: these experiments are the paper's
 
     def __init__(
         self, folder: Path, preset: Any, data: str, *, report: Report = silent, threads: int | None = None
@@ -48,6 +50,8 @@ class AnyLab(ABC):
         if threads is not None:
             torch.set_num_threads(threads)
         logging.disable_progress_bar()  # there is a bar already
+        self._refuse_other(self.settings)
+        self.check_data()  # before anything is written
         folder.mkdir(parents=True, exist_ok=True)
         with waiting(folder / ".lab.lock"):
             self._same_as_before(self.settings)
@@ -62,6 +66,10 @@ class AnyLab(ABC):
     def suffix(cls, data: str) -> str:
         """What tells folders of these data from folders of others. Experiments on one text need none."""
         return ""
+
+    @abstractmethod
+    def check_data(self) -> None:
+        """Read the data, and refuse what can not be read."""
 
     @abstractmethod
     def make_tokenizer(self, size: int) -> Any:
@@ -120,7 +128,7 @@ class AnyLab(ABC):
         with quick_hub(base):
             model = self.models.from_pretrained(base, **SAFE)
         torch.manual_seed(seed)
-        return variant.attached(model)
+        return variant.attached(model, form=self.form)
 
     @classmethod
     def load(cls, path: Path | str) -> Any:
@@ -140,13 +148,21 @@ class AnyLab(ABC):
         return run / "model"
 
     def _same_as_before(self, settings: dict[str, Any]) -> None:
-        path = self.folder / "lab.json"
-        if not path.exists():
-            write_json(path, settings)
-        elif not same_settings(read_json(path), settings):
+        self._refuse_other(settings)
+        if not self._holds_work():  # of folders from before contents were known, what they know stays
+            write_json(self.folder / SETTINGS, settings)
+
+    def _refuse_other(self, settings: dict[str, Any]) -> None:
+        path = self.folder / SETTINGS
+        if path.exists() and not same_settings(read_json(path), settings) and self._holds_work():
             raise ValueError(
                 f"{self.folder}: made with another preset or text (see lab.json). Choose another --work folder."
             )
+
+    def _holds_work(self) -> bool:
+        """Whether anything was made here: a run that failed at once does not claim the folder for its settings."""
+        files = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return any(path.name != SETTINGS for path in files)
 
 
 def same_settings(stored: Any, settings: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 from unbottle.data import Windows
 from unbottle.recipes.any_lab import AnyLab, Report
 from unbottle.recipes.any_preset import Backbone
-from unbottle.recipes.corpus import Corpus, training_texts
+from unbottle.recipes.corpus import Corpus, check_texts, training_texts
 from unbottle.recipes.preset import PRESETS
 from unbottle.recipes.tokenizer import train_tokenizer
 from unbottle.train import train_lm
@@ -32,6 +32,10 @@ class Lab(AnyLab):
     def corpus(self) -> Corpus:
         self.report(0, 1, "reading the text")
         return Corpus.of(self.data, self.tokenizer)
+
+    def check_data(self) -> None:
+        self.report(0, 1, "reading the text")
+        check_texts(self.data)
 
     def trained(self, method: str, seed: int, *, size: str, share: float = 1.0) -> Path:
         """The folder of a model: the backbone with this head, trained on the text that the backbone has not seen.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unbottle.data import NAMED, PairSource, read_pairs
-from unbottle.recipes.corpus import Part, parts_of
+from unbottle.data.parts import Part, parts_of
 
 TEST = 0.02  # of one file
 

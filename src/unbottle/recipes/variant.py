@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unbottle.head.config import CONVENTIONS, FORMS
+from unbottle.head.config import CONVENTIONS
+from unbottle.head.form import FORMS, OLD_NAMES
 from unbottle.hf import attach
 from unbottle.spec import Method
 
 PLAIN = "plain"
 HEAD: dict[str, Callable[[str], Any]] = {  # what attach is told
-    "form": lambda value: FORMS[FORMS.index(value)],
+    "form": lambda value: (*FORMS, *OLD_NAMES)[(*FORMS, *OLD_NAMES).index(value)],
     "convention": lambda value: CONVENTIONS[CONVENTIONS.index(value)],
 }
 TRAINING: dict[str, Callable[[str], Any]] = {"lr": float, "head_lr": float, "eps": float}  # what the training is told
@@ -22,7 +23,7 @@ RATE = "lr"
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """ "softmax+cpr:20,100+mi form=difference lr=1e-4": a method and options; or "plain", the model as it came.
+    """ "softmax+cpr:20,100+mi form=paper lr=1e-4": a method and options; or "plain", the model as it came.
 
     Of several learning rates, as lr=1e-4,3e-4, one is still to be chosen.
     """
@@ -65,10 +66,10 @@ class Variant:
         others = tuple(option for option in self.options if option[0] != RATE)
         return tuple(replace(self, options=tuple(sorted((*others, (RATE, rate))))) for rate in dict.fromkeys(several))
 
-    def attached(self, model: Any) -> Any:
-        """The model with this head."""
+    def attached(self, model: Any, *, form: str) -> Any:
+        """The model with this head; `form` unless the row names one."""
         assert self.method is not None, "the plain model has no head"
-        return attach(model, self.method, **self._told(HEAD))
+        return attach(model, self.method, **{"form": form} | self._told(HEAD))
 
     def settings(self, usual: Any) -> Any:
         """How it is trained."""

@@ -1,4 +1,4 @@
-"""The letters a method may combine. Partitions register theirs, so the grammar grows with them."""
+"""The letters a method may combine. New partitions register theirs, so the grammar grows with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ class Letter:
         return f"{self.letter}:k1,k2" if self.takes_ks else self.letter
 
 
-LETTERS: dict[str, Letter] = {}
+BUILT_IN = (  # here, and not beside their partitions: a typo in a method is refused without torch
+    Letter(letter="c", meaning="context partition"),
+    Letter(letter="e", meaning="encoder partition", needs_source=True),
+    Letter(letter="i", meaning="induction: what followed before"),
+    Letter(letter="p", meaning="local embeddings (pointer)", bases=("softmax", "mos")),
+    Letter(letter="r", meaning="reranker partition", takes_ks=True),
+)
+LETTERS: dict[str, Letter] = {letter.letter: letter for letter in BUILT_IN}
 
 
 def register_letter(letter: Letter) -> None:

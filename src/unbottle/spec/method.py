@@ -10,6 +10,7 @@ from unbottle.spec.letters import LETTERS
 
 BASES = {"none": "None", "softmax": "Softmax", "mos": "MoS", "pg": "PG", "ps": "PS", "copynet": "CopyNet"}
 DEFAULT_SOFTMAXES = 3
+MOST_SOFTMAXES, MOST_STATES = 64, 1024  # of mos and of Mi; far more than helps, and a D x D matrix each
 DEFAULT_BLOCK = {False: (3, 3), True: (1, 3)}  # the paper's Mi: decoder-only, encoder-decoder
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
@@ -17,6 +18,10 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 class MethodError(ValueError):
     """A method that does not parse or does not mean anything."""
+
+
+class UnknownLetterError(MethodError):
+    """A letter that no partition has registered so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +151,15 @@ class Method:
             raise _refusal(self, f"sizes {','.join(map(str, self.ks))} do not ascend", "Write r:20,100 (k1 < k2 < ...)")
         if self.block and (not self.mi or min(self.block) < 1):
             raise _refusal(self, f"Mi block {self.block}", "Write mi:LxW with L, W >= 1, e.g. mi:3x3")
+        if self.block and self.block[0] * self.block[1] > MOST_STATES:
+            raise _refusal(
+                self,
+                f"Mi of {self.block[0]} layers x {self.block[1]} positions would read "
+                f"{self.block[0] * self.block[1]} states at a time",
+                f"Write mi:LxW with L x W <= {MOST_STATES}",
+            )
+        if self.softmaxes > MOST_SOFTMAXES:
+            raise _refusal(self, f"a mixture of {self.softmaxes} softmaxes", f"Write mos:K with K <= {MOST_SOFTMAXES}")
         if self.wbwr is not None and self.wbwr < 1:
             raise _refusal(self, f"wbwr:{self.wbwr}", "Write wbwr:100 (k >= 1)")
 
@@ -175,7 +189,8 @@ def _read_part(text: str, token: str) -> dict:
         return {"wbwr": _number(text, argument, "wbwr:k")}
     unknown = [letter for letter in name if letter not in LETTERS]
     if unknown or not name:
-        raise _refusal(text, f"unknown part '{''.join(unknown) or token}'", f"Known: {_known_parts()}")
+        refusal = _refusal(text, f"unknown part '{''.join(unknown) or token}'", f"Known: {_known_parts()}")
+        raise UnknownLetterError(*refusal.args) if unknown else refusal
     if not colon:
         return {"letters": name}
     if not any(LETTERS[letter].takes_ks for letter in name):

@@ -8,6 +8,7 @@ from typing import Any
 from transformers.pytorch_utils import Conv1D
 
 from unbottle.hf.mixin import HeadMixin
+from unbottle.hf.training_record import TrainingRecord
 from unbottle.train.callbacks import Report
 from unbottle.train.everything import MODEL, save_folder
 from unbottle.train.settings import RunSettings
@@ -35,6 +36,6 @@ class Adapters:
         )
         self.model, self.train, self.valid = get_peft_model(model, config), train, valid
 
-    def save(self, folder: Path, tokenizer: Any) -> None:
+    def save(self, folder: Path, tokenizer: Any, training: TrainingRecord) -> None:
         save_folder(folder / ADAPTER, self.model)
-        save_folder(folder / MODEL, self.model.merge_and_unload(), tokenizer)
+        save_folder(folder / MODEL, self.model.merge_and_unload(), tokenizer, training)

@@ -81,6 +81,6 @@ def _problem(path: Path) -> str | None:
                 return f"{name} was damaged"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return f"{MANIFEST} can not be read"
     return None

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from unbottle.hf.layers import layers_of
 from unbottle.hf.loss import shifted
 from unbottle.hf.text import states
+from unbottle.hf.training_record import TrainingRecord
 from unbottle.train.callbacks import Report, silent
 from unbottle.train.everything import MODEL, save_folder
 from unbottle.train.settings import RunSettings
@@ -39,22 +40,21 @@ class HeadAlone:
             self.train = stored(model, train, settings, report or silent)
             self.valid = None if valid is None else stored(model, valid, settings, report or silent)
 
-    def save(self, folder: Path, tokenizer: Any) -> None:
+    def save(self, folder: Path, tokenizer: Any, training: TrainingRecord) -> None:
         """All of the model, head and backbone, to folder/model."""
         model = self.model.model
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(self.trainable[name])
-        save_folder(folder / MODEL, model, tokenizer)
+        save_folder(folder / MODEL, model, tokenizer, training)
 
 
 class FrozenBackbone(nn.Module):
     """A model whose head alone is in training mode, and which takes hidden states in place of words to read."""
 
-    loss_type = "ForCausalLM"  # the Trainer counts shifted labels
-
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model: Any = model
+        self.loss_type = model.loss_type  # by it the Trainer decides which labels are predicted, and counts them
         self.config = model.config
         self._no_split_modules = model._no_split_modules  # for FSDP2: what may be a piece of its own
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -48,10 +50,25 @@ def join(device: str) -> None:
 
 
 def leave() -> None:
-    """At the very end: nobody goes while another still listens."""
-    if processes() > 1:
-        dist.barrier()
+    """At the very end of a training that went well: nobody goes while another still listens."""
+    wait()
+    end_group()
+
+
+def end_group() -> None:
+    """Destroy the process group, on every way out of a process.
+
+    Its threads (gloo's, the store's) end with the last reference to it, and wrapped models, which are cycles, have
+    some. A thread that lives when the process exits aborts it, now and then ("terminate called without an active
+    exception"), so nothing may be left of them.
+    """
+    if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+        if "accelerate" in sys.modules:
+            from accelerate.state import AcceleratorState
+
+            AcceleratorState._reset_state(reset_partial_state=True)  # has the meshes of FSDP2
+        gc.collect()
 
 
 def processes() -> int:

@@ -12,20 +12,23 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, set_seed
 
+from unbottle.head.form import OLD_NAMES, current_name
 from unbottle.hf.attach import innermost
 from unbottle.hf.callback import HeadGradientCallback
 from unbottle.hf.fingerprint import fingerprint
 from unbottle.hf.mixin import HeadMixin
+from unbottle.hf.training_record import TrainingRecord
 from unbottle.train.callbacks import Before, Progress, Report, logs
 from unbottle.train.checkpoints import latest, step_of
 from unbottle.train.collate import collate
 from unbottle.train.files import read_json, write_json
 from unbottle.train.folder import RECORD, claim, locked
 from unbottle.train.numbered import numbered
+from unbottle.train.preemption import Preemption
 from unbottle.train.processes import first_does, is_first, join, processes, rank, refuse_difference
 from unbottle.train.quiet import quiet
 from unbottle.train.result import Result
-from unbottle.train.settings import RunSettings
+from unbottle.train.settings import FREE, RunSettings
 from unbottle.train.task import Task
 from unbottle.train.trained import MODEL, TRAINED
 from unbottle.train.trainer import WRITING, ExactTrainer, arguments
@@ -34,7 +37,15 @@ ALIGNED = 64  # bytes
 
 
 def run(
-    task: Task, model: Any, train: Any, valid: Any, settings: RunSettings, *, report: Report | None, tokenizer: Any
+    task: Task,
+    model: Any,
+    train: Any,
+    valid: Any,
+    settings: RunSettings,
+    *,
+    report: Report | None,
+    tokenizer: Any,
+    data_name: str | None,
 ) -> Result:
     """Train in a folder that is ours alone, from its last whole checkpoint, if there is one.
 
@@ -44,7 +55,8 @@ def run(
     join(settings.device)
     refuse_share(settings)
     folder = Path(settings.output)
-    with ExitStack() as stack, quiet():
+    preemption = Preemption(folder)
+    with ExitStack() as stack, quiet(), preemption.listening():
         first_does(lambda: stack.enter_context(locked(folder)))
         about = identity(model, train, valid, settings)
         refuse_difference(about)
@@ -69,12 +81,13 @@ def run(
             trainer.add_callback(HeadGradientCallback())
         if valid is not None and "before" not in record:
             _look(trainer, record, folder)
-        _train(trainer, checkpoint, report)
+        _train(trainer, checkpoint, report, preemption)
         if use_cache is not None:
             model.config.use_cache = use_cache  # the Trainer turned it off, and it would be saved
-        trained.save(folder, tokenizer)
+        result = _result(trainer, record, folder)
+        trained.save(folder, tokenizer, _for_card(result, settings, data_name, _name(train)))
         first_does(lambda: shutil.rmtree(trainer.args.output_dir or "", ignore_errors=True))
-        return _result(trainer, record, folder)
+        return result
 
 
 def refuse_share(settings: RunSettings) -> None:
@@ -110,7 +123,7 @@ def _look(trainer: ExactTrainer, record: dict[str, Any], folder: Path) -> None:
         remember(trainer.evaluate()["eval_loss"])
 
 
-def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None) -> None:
+def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None, preemption: Preemption) -> None:
     resumed = None if checkpoint is None else str(checkpoint)
     if checkpoint is not None:
         state = read_json(checkpoint / "trainer_state.json")
@@ -124,7 +137,9 @@ def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None
         trainer.add_callback(callback)
     # Whatever was drawn before, in this session or the first. Each process drops out other units of its rows.
     set_seed(trainer.settings.seed + rank())
-    trainer.train(resume_from_checkpoint=resumed)
+    trainer.add_callback(preemption)
+    with preemption.at_the_next_step():
+        trainer.train(resume_from_checkpoint=resumed)
 
 
 def _result(trainer: ExactTrainer, record: dict[str, Any], folder: Path) -> Result:
@@ -139,6 +154,20 @@ def _result(trainer: ExactTrainer, record: dict[str, Any], folder: Path) -> Resu
         seconds=seconds,
         tokens_per_second=tokens / max(seconds, 1e-9),
         folder=str(folder / MODEL),
+    )
+
+
+def _for_card(result: Result, settings: RunSettings, data_name: str | None, fingerprint: str | None) -> TrainingRecord:
+    """What the card of the trained model says: no paths of this machine, and nothing that changes no weight."""
+    losses = [loss for _, loss in result.valid_losses]
+    return TrainingRecord(
+        data=data_name,
+        fingerprint=fingerprint,
+        train=settings.train,
+        steps=result.steps,
+        tokens=result.tokens,
+        settings={name: value for name, value in settings.to_dict().items() if name not in (*FREE, "train")},
+        valid_losses=(losses[0], losses[-1]) if losses else None,
     )
 
 
@@ -158,10 +187,19 @@ def identity(model: Any, train: Any, valid: Any, settings: RunSettings) -> dict[
     }
 
 
+def form_of(folder: Path) -> str | None:
+    """The form of the head that this run trains; None if there is no run yet, or no head."""
+    if not (folder / RECORD).is_file():
+        return None
+    model = read_json(folder / RECORD).get("model", {})
+    return None if model.get("head") is None else current_name(model.get("form") or "paper")
+
+
 def _form(target: Any) -> str | None:
-    """Of the head, where it is not the usual one: runs from before there were others have none."""
-    form = target.head.config.form if isinstance(target, HeadMixin) else None
-    return None if form == "separate" else form
+    """Of the head, as the first runs named it; of the paper's form they said nothing."""
+    if not isinstance(target, HeadMixin) or (form := target.head.config.form) == "paper":
+        return None
+    return {new: old for old, new in OLD_NAMES.items()}.get(form, form)
 
 
 def _name(data: Any) -> str | None:

@@ -118,7 +118,7 @@ class StateStore:
 def open_store(folder: Path, model: Any, windows: Any, dtype: torch.dtype, precision: str) -> StateStore:
     """The place for the states of these windows under this model; it may be empty."""
     depth, size = model.head.config.block[0], model.head.config.hidden_size
-    length = max(len(windows[place]["input_ids"]) for place in {0, len(windows) - 1})
+    length = max(len(windows[place]["input_ids"]) for place in range(len(windows)))
     shape = (len(windows), length, depth, size)
     name = first_does(lambda: _place(folder, model, windows, shape, dtype, precision))
     return StateStore(folder / name, shape, dtype)

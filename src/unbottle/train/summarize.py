@@ -26,6 +26,7 @@ def train_summarize(
     *,
     report: Report | None = None,
     tokenizer: Any = None,
+    data_name: str | None = None,
 ) -> Result:
     """Train an encoder-decoder model, with a head or without, on pairs; the model itself changes.
 
@@ -38,4 +39,4 @@ def train_summarize(
     prefix = getattr(train, "prefix", settings.prefix)
     if prefix is not None:
         keep_prefix(model, prefix)
-    return run(SUMMARIZE, model, train, valid, settings, report=report, tokenizer=tokenizer)
+    return run(SUMMARIZE, model, train, valid, settings, report=report, tokenizer=tokenizer, data_name=data_name)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from byte_pairs import byte_pairs
 
-from unbottle.recipes.demo.source_code import LEFT_OUT, code, read
+from unbottle.data.standard_library import LEFT_OUT, read
+from unbottle.recipes.demo.source_code import code
 
 
 @pytest.fixture(scope="module")

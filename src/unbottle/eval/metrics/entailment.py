@@ -68,8 +68,8 @@ def _attempt(name: str) -> tuple[Any, Any] | ValueError:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from unbottle.eval.device import best_device
-    from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import NO_CODE, SAFE
+    from unbottle.reach import quick_hub
 
     try:
         with quietly(), quick_hub(name):

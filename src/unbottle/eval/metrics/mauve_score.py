@@ -57,8 +57,8 @@ def _features(texts: Sequence[str], settings: Mauve) -> Any:
     from transformers import AutoModel, AutoTokenizer
 
     from unbottle.eval.device import best_device
-    from unbottle.hf.reach import quick_hub
     from unbottle.hf.safe import NO_CODE, SAFE
+    from unbottle.reach import quick_hub
 
     try:
         with quietly(), quick_hub(settings.model):

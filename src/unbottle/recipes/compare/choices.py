@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from unbottle.data.named import is_python
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.compare import summary_rows
-from unbottle.recipes.compare.comparison import BASELINES, LEARNING_RATES, METHODS, ROWS, Comparison, comparison
-from unbottle.recipes.compare.parts import PYTHON
+from unbottle.recipes.compare.comparison import LEARNING_RATES, METHODS, ROWS, SOFTMAX, Comparison, comparison
 from unbottle.recipes.compare.summary_rows import SummaryComparison, summary_comparison
 from unbottle.recipes.demo.plan import SMOLLM2
 from unbottle.recipes.demo.pretrained import pretrained, user_cache
@@ -41,7 +41,7 @@ def comparison_from(
         train_tokens=tokens[0],
         valid_tokens=tokens[1],
         test_tokens=tokens[2],
-        tagger=tagger or ("identifiers" if data == PYTHON else "auto"),
+        tagger=tagger or ("identifiers" if is_python(data) else "auto"),
     )
 
 
@@ -64,9 +64,10 @@ def summary_comparison_from(
     return summary_comparison(model, data, train=train, lr=lr, **sizes)
 
 
-def rows_from(names: Sequence[str], train: str, *, summaries: bool = False) -> list[str]:
+def rows_from(names: Sequence[str], *, summaries: bool = False) -> list[str]:
     """Each row once, and always the baseline, which all others are compared with."""
-    usual, baseline = (METHODS[train], BASELINES[train])
+    usual: tuple[str, ...] = METHODS
+    baseline = SOFTMAX
     if summaries:
         usual, baseline = summary_rows.METHODS, summary_rows.BASELINE
     variants = [Variant.parse(name) for name in names or usual]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from unbottle.eval.perplexity import likely_tokens
+from unbottle.head.form import DEFAULT_FORM
 from unbottle.recipes.any_lab import CONTENT, Report
-from unbottle.recipes.compare.parts import content, windows_of
+from unbottle.recipes.compare.parts import windows_of
 from unbottle.recipes.corpus import content_of
 from unbottle.recipes.lab import Lab
 from unbottle.recipes.read_already import ReadAlready
@@ -24,6 +25,7 @@ BATCH = 2  # windows that are evaluated at once: their logits fill 100 MB if the
 class CompareLab(Lab):
     """One pretrained model, one text. A frozen model reads each window once, for all rows and seeds."""
 
+    form = DEFAULT_FORM
     lr: float | None = None  # of all rows, once it is chosen
     keep_models = False
 
@@ -38,7 +40,7 @@ class CompareLab(Lab):
         return {
             "preset": self.preset.to_dict(),
             "data": Path(self.data).name,
-            CONTENT: content(self.data),
+            CONTENT: content_of(self.data),
             "models": models,
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from unbottle.recipes.any_preset import AnyPreset, Backbone
 from unbottle.recipes.compare.named import named_model
@@ -17,13 +17,8 @@ OTHERS = (
     "mos+mi", "pg+mi", "ps+mi", "softmax+c+mi", "softmax+p+mi", "softmax+r:20,100+mi", "softmax+cr:20,100+mi", CPR,
     f"{CPR} convention=release", "mos+cpr:20,100+mi",
 )  # fmt: skip
-STEADY = "form=steady"  # beside a frozen model the paper's form breaks at the learning rate of the softmax: LOG.md
-BASELINES = {"all": SOFTMAX, "head": f"{SOFTMAX} {STEADY}", "lora": f"{SOFTMAX} {STEADY}"}  # by what is trained
-METHODS = {
-    "all": ("plain", "softmax", SOFTMAX, *OTHERS, f"{CPR} form=difference"),
-    "head": ("plain", "softmax", *(f"{method} {STEADY}" for method in (SOFTMAX, *OTHERS)), SOFTMAX, CPR),
-}
-METHODS["lora"] = METHODS["head"]
+PAPER = "form=paper"  # which breaks on models of today at the learning rate of the others: LOG.md
+METHODS = ("plain", "softmax", SOFTMAX, *OTHERS, f"{SOFTMAX} {PAPER}", f"{CPR} {PAPER}")
 LEARNING_RATES = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4)
 ROWS = Settings(
     output="",
@@ -55,11 +50,7 @@ class Comparison(AnyPreset):
     tagger: str = "auto"  # of names
     shuffles: int = 6  # orders of each list
     gradients: int = 0  # positions at which the share of the gradient is measured, which takes seconds each
-
-    @property
-    def baseline(self) -> str:
-        """The row that all others are compared with."""
-        return BASELINES[self.rows.train]
+    baseline: ClassVar[str] = SOFTMAX  # the row that all others are compared with
 
     def to_dict(self) -> dict[str, Any]:
         """The model, the text and the tagger's model by their names, wherever they lie."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from unbottle.data import Windows
-from unbottle.recipes.corpus import Corpus, content_of
+from unbottle.data.named import is_python
+from unbottle.recipes.corpus import Corpus
 from unbottle.recipes.demo.source_code import code
 
-PYTHON = "python"  # the source code of the standard library
 LIBRARY = {"train": "train", "valid": "base", "test": "test"}  # its parts; no model is trained from nothing here
 EACH = 2  # windows of a file, at most: many files say more than long ones
 CUT = (0.8, 0.1, 0.1)  # of a text in one piece
@@ -18,7 +18,7 @@ CUT = (0.8, 0.1, 0.1)  # of a text in one piece
 
 def windows_of(data: str, tokenizer: Any, length: int, tokens: dict[str, int]) -> dict[str, Windows]:
     """Windows of each part, at least so many tokens of it."""
-    if data == PYTHON:
+    if is_python(data):
         library = code()
         return {
             part: library.windows(LIBRARY[part], tokenizer, length=length, tokens=count, each=EACH)[0]
@@ -38,8 +38,3 @@ def spread(tokens: np.ndarray, length: int, wanted: int, part: str) -> Windows:
         )
     starts = [place * have // count * length for place in range(count)]
     return Windows(np.concatenate([tokens[start : start + length] for start in starts]), length, whole=True)
-
-
-def content(data: str) -> str | None:
-    """Tells a text from any other."""
-    return code().fingerprint() if data == PYTHON else content_of(data)

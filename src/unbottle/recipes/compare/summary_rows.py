@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unbottle.eval.decoding import Decoding
+from unbottle.head.form import DEFAULT_FORM
 from unbottle.recipes.any_preset import Backbone
 from unbottle.recipes.compare.measure import together
 from unbottle.recipes.compare.named import named_model
@@ -79,6 +80,7 @@ def summary_comparison(
 class SummaryCompareLab(SummaryLab):
     """One pretrained model, one set of pairs."""
 
+    form = DEFAULT_FORM
     keep_models = False
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from unbottle.head.config import FORMS
+from unbottle.head.form import DEFAULT_FORM, FORMS, current_name
 from unbottle.recipes.demo.wheel import Wheel
 from unbottle.train import Settings
 from unbottle.train.settings import TINY
@@ -38,7 +38,7 @@ class Plan:
     shuffles: int  # orders of each list
     repeats: int  # of the measurement of time
     memory: bool  # measure it too, in processes of their own
-    form: str = "difference"  # of both: with so little text, projections that share what L_V learns do better
+    form: str = DEFAULT_FORM  # of both
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -86,7 +86,6 @@ PLANS = {
             test_tokens=8_192,
             each=2,
             heads=replace(HEADS, lr=1e-4),  # by the validation part of such files (docs/evidence.md)
-            form="steady",
             shuffles=6,
             repeats=3,
             memory=True,
@@ -134,7 +133,7 @@ PLANS = {
 def chosen_plan(name: str, form: str | None = None) -> Plan:
     if name not in PLANS:
         raise ValueError(f"plan {name!r}: unknown. Known: {', '.join(PLANS)}.")
-    plan = PLANS[name] if form is None else replace(PLANS[name], form=form)
+    plan = PLANS[name] if form is None else replace(PLANS[name], form=current_name(form))
     if plan.form not in FORMS:
         raise ValueError(f"form {form!r}: expected one of {', '.join(FORMS)}.")
     return plan

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from unbottle.data import Windows, tokens_of
+from unbottle.data.standard_library import library_files, library_root, read
 
 LICENCE = "PSF License Agreement"
-LEFT_OUT = ("test", "tests", "idle_test", "site-packages", "dist-packages", "pydoc_data", "encodings", "lib2to3")
 PARTS = {"base": 115, "train": 230, "test": 256}  # the first byte of the hash of a name below which it belongs there
-SMALLEST = 2_000  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,20 +62,11 @@ class Code:
 
 def code(root: Path | None = None) -> Code:
     """The library of the Python that runs. Which file is in which part depends on its name alone."""
-    root = Path(sysconfig.get_paths()["stdlib"]) if root is None else root
+    root = library_root() if root is None else root
     parts: dict[str, list[tuple[bytes, Path]]] = {part: [] for part in PARTS}
-    for path in root.rglob("*.py"):
-        name = path.relative_to(root)
-        if set(name.parts) & {*LEFT_OUT} or path.stat().st_size < SMALLEST:
-            continue
-        key = hashlib.sha256(name.as_posix().encode()).digest()
+    for key, path in library_files(root):
         parts[next(part for part, below in PARTS.items() if key[0] < below)].append((key[1:], path))
     return Code(root=root, parts={part: tuple(path for _, path in sorted(found)) for part, found in parts.items()})
-
-
-def read(path: Path) -> str:
-    """A few files of the library show off other encodings: what is not UTF-8 is no loss."""
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def description() -> str:

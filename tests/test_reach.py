@@ -6,9 +6,10 @@ import time
 
 import pytest
 from huggingface_hub import constants
+from huggingface_hub.errors import RepositoryNotFoundError
 
+from unbottle import reach
 from unbottle.cli.program import main
-from unbottle.hf import reach
 
 
 class Session:
@@ -66,5 +67,32 @@ def test_a_name_of_nothing_fails_soon(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert time.monotonic() - start < 5
     assert capsys.readouterr().err == (
         "unbottle: error: model 'owner/no-such-model' is no folder here, and the Hub can not be reached. Give a folder "
-        "that save_pretrained wrote.\n"
+        "that save_pretrained wrote, or smollm2.\n"
     )
+
+
+NOT_FOUND = RepositoryNotFoundError.__new__(RepositoryNotFoundError)  # its constructor wants an answer of the Hub
+
+
+@pytest.mark.parametrize(
+    ("answers", "repository", "said"),
+    [
+        (False, None, "the Hub can not be reached"),
+        (True, NOT_FOUND, "the Hub has no public model of this name"),
+        (True, TimeoutError(), ""),  # who downloads it finds out
+        (True, None, ""),
+    ],
+)
+def test_what_is_unavailable(answers, repository, said, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    def repo_info(self, name: str, **options) -> object:
+        if repository is not None:
+            raise repository
+        return object()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        patch.setattr(reach, "reachable", lambda: answers)
+        patch.setattr(reach.HfApi, "repo_info", repo_info)
+        assert reach.unavailable("owner/name") == said
+        (tmp_path / "models--owner--name" / "snapshots" / "1").mkdir(parents=True)
+        assert reach.unavailable("owner/name") == ""
