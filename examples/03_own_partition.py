@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import unbottle
 from unbottle.head import Needs, Partition, register
+from unbottle.method import Letter
 from unbottle.ops import Words
-from unbottle.spec import Letter
 
 TEXT = "Anna met Boris in Rome. Later Anna met Boris in Oslo, and in Oslo Boris met Chen. Then Chen met Anna in Rome."
 

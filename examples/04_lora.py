@@ -14,7 +14,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
 import unbottle
-from unbottle.hf.callback import HeadGradientCallback
+from unbottle.hf.integrations.callbacks import HeadGradientCallback
 
 TEXTS = [f"{name} gave {name} a {thing}, and the {thing} was {name}'s." for name in ("Ada", "Boris", "Chen", "Dora")
          for thing in ("piano", "bicycle", "map", "gate", "coat", "lamp", "boat", "drum")]  # fmt: skip

@@ -19,10 +19,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import unbottle
 from unbottle.app.page import served
-from unbottle.app.shown_model import ShownModel
+from unbottle.app.predictions import ShownModel
 from unbottle.data.analogy import analogies, training_text
-from unbottle.recipes.sentences import Sentences
-from unbottle.recipes.tokenizer import train_tokenizer
+from unbottle.experiments.corpora import Sentences, train_tokenizer
 from unbottle.train import Settings, train_lm
 
 METHODS = {"softmax": None, "cpr": "softmax+cpr:5,20+mi:2x2"}

@@ -14,12 +14,12 @@ import io
 from pathlib import Path
 from typing import Any
 
-from unbottle.cli.program import COMMANDS, main
+from unbottle.cli.main import COMMANDS, main
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MODULES = {
     "unbottle": "attach, load, explain, knobs: all that most people need",
-    "unbottle.spec": "the method language",
+    "unbottle.method": "the method language",
     "unbottle.head": "the maths, on plain tensors",
     "unbottle.data": "texts and pairs",
     "unbottle.train": "training",

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from evidence_runs import NAMES, ROOT, Run, label, runs, summaries
 
-from unbottle.cli.markdown import markdown
+from unbottle.tables import markdown
 
 COLOURS = {"better": "#1b7837", "worse": "#b2182b"}
 PAGE = Path(__file__).with_suffix(".template.md")  # what is written by hand

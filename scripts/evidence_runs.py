@@ -7,13 +7,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from unbottle.cli.markdown import markdown
-from unbottle.recipes.compare import summary_rows
-from unbottle.recipes.compare.comparison import CPR, METHODS, SOFTMAX
-from unbottle.recipes.compare.measure import together
-from unbottle.recipes.experiment import Row
-from unbottle.recipes.variant import Variant
+from unbottle.experiments import compare_summaries
+from unbottle.experiments.compare import CPR, METHODS, SOFTMAX, together
+from unbottle.experiments.results import Row
+from unbottle.experiments.row_spec import Variant
 from unbottle.report import Estimate
+from unbottle.tables import markdown
 
 ROOT = Path(__file__).parents[1]
 NAMES = {  # of folders of results/
@@ -223,7 +222,7 @@ class Summaries(Results):
     model = "Flan-T5-small"
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, summary_rows.BASELINE, summary_rows.METHODS)
+        super().__init__(folder, compare_summaries.BASELINE, compare_summaries.SUMMARY_METHODS)
 
     def budget(self) -> str:
         preset = self.preset

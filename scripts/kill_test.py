@@ -132,7 +132,7 @@ class Fork(Process):
             with open(said(folder), "w", encoding="utf-8") as file:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
-            from unbottle.cli.program import main as program
+            from unbottle.cli.main import main as program
 
             code = 1
             with contextlib.suppress(BaseException):
@@ -254,7 +254,7 @@ def text(path: Path, draw: random.Random) -> None:
 
 
 def experiment_of(options: argparse.Namespace, folder: Path) -> Experiment:
-    from unbottle.recipes.tokenizer import train_tokenizer
+    from unbottle.experiments.corpora import train_tokenizer
 
     text(folder / "text.txt", random.Random(0))
     data = ["--data", str(folder / "text.txt")]

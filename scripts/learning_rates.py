@@ -41,14 +41,14 @@ from transformers import (
 )
 
 import unbottle
-from unbottle.cli.markdown import markdown
-from unbottle.data.pairs import PairSource, read_pairs
-from unbottle.data.texts import TextSource, read_texts
+from unbottle.data.summaries import PairSource, read_pairs
+from unbottle.data.text import TextSource, read_texts
 from unbottle.data.tokens import tokens_of
-from unbottle.hf.layers import layers_of
-from unbottle.hf.safe import NO_CODE, SAFE
-from unbottle.spec import Method
-from unbottle.train.head_alone import FrozenBackbone
+from unbottle.hf.head_inputs import layers_of
+from unbottle.hf.pretrained import NO_CODE, SAFE
+from unbottle.method import Method
+from unbottle.tables import markdown
+from unbottle.train.modes import FrozenBackbone
 
 NONE = "none"
 METHODS = {False: (NONE, "softmax+mi", "softmax+cpr:20,100+mi"), True: (NONE, "softmax+mi", "softmax+cepr:20+mi")}

@@ -14,8 +14,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from unbottle.report.plot import BLUE, GREY
-from unbottle.spec import Method
+from unbottle.method import Method
+from unbottle.report.plots import BLUE, GREY
 
 ROOT = Path(__file__).parents[1]
 WORDS = {"man": (0.0, 0.0), "woman": (1.0, 0.0), "king": (0.0, 1.0), "queen": (1.0, 1.0)}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from evidence_runs import runs, summaries
 
-from unbottle.cli.markdown import markdown
-from unbottle.cli.program import main
+from unbottle.cli.main import main
+from unbottle.tables import markdown
 
 README = Path(__file__).parents[1] / "README.md"
 END = "<!-- end of what is generated -->\n"

@@ -14,8 +14,8 @@ import sys
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
-from unbottle.cli.markdown import markdown
-from unbottle.hf.safe import NO_CODE, SAFE
+from unbottle.hf.pretrained import NO_CODE, SAFE
+from unbottle.tables import markdown
 
 TEXT = (
     "The harbour of the old town was rebuilt in 1887, after a storm had destroyed the wooden piers. Anna Berg, the "

@@ -17,11 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from unbottle.cli.markdown import markdown
-from unbottle.eval.metrics.fragments import coverage, density
-from unbottle.eval.metrics.novelty import novelty
-from unbottle.eval.metrics.support import support
+from unbottle.eval.metrics.extractive import coverage, density, novelty, support
 from unbottle.eval.proper_nouns import Tagger, tagger
+from unbottle.tables import markdown
 
 ROUNDS = 1000
 

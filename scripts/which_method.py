@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from unbottle.cli.markdown import markdown
-from unbottle.spec import Method
+from unbottle.method import Method
+from unbottle.tables import markdown
 
 ROOT = Path(__file__).parents[1]
 PLAIN, PLAIN_MI, FULL = "softmax", "softmax+mi", "softmax+cpr:20,100+mi"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unbottle.head import Embedding, Head, HeadConfig, Past, Source, States
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.method import PAPER_METHODS, Method
 
 VOCABULARY, SIZE = 13, 4
 SMALL_KS = {20: 3, 100: 6}  # the paper's k, shrunk to a vocabulary of thirteen words

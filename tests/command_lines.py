@@ -32,7 +32,7 @@ class Line:
 
 LINES = {
     "demo": Line(
-        works="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.recipes.demo.run:demo", quick=False,
+        works="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.experiments.demo:demo", quick=False,
         method="it compares two methods of its own", file="its text is the standard library", model="it has its own",
         elsewhere=("--plan full --seeds 1 --output {output} --cache {wrong}",),
     ),
@@ -45,17 +45,17 @@ LINES = {
         file=("{wrong}", "... {wrong}"), model="it reads results alone",
     ),
     "methods": Line(
-        works="softmax+c --model {causal}", interrupt="unbottle.cli.plain_model:plain_model",
+        works="softmax+c --model {causal}", interrupt="unbottle.cli.methods:plain_model",
         method=("{wrong}", "... {wrong}"), model=("... --model {wrong}",), takes="any",
         file="it reads configs of models alone", output="it prints",
     ),
     "doctor": Line(
-        works="", interrupt="unbottle.cli.health:checks",
+        works="", interrupt="unbottle.cli.doctor:checks",
         file="it reads nothing", model="it loads nothing", output="it prints",
     ),
     "generate": Line(
         works="{causal} --file {text} --max-new-tokens 3 --output {output}.txt",
-        interrupt="unbottle.cli.predicting:one",
+        interrupt="unbottle.cli.generate:one",
         file=("... --file {wrong}", "... --file {wrong}.txt"), model=("{wrong} --prompt a", "... {wrong}"),
     ),
     "bench": Line(
@@ -65,20 +65,20 @@ LINES = {
     ),
     "reproduce": Line(
         works="order-bias --preset tiny --data {text} --method softmax+mi --work {output}-work --output {output}",
-        interrupt="unbottle.recipes.lab:Lab.trained", quick=False,
+        interrupt="unbottle.experiments.workspace:Lab.trained", quick=False,
         method=("... --method {wrong}",), file=("... --data {wrong}",), model="its presets name them",
         elsewhere=("... --work {wrong}",),
     ),
     "compare": Line(
         works="--model {causal} --data {text} --tokens 64 --valid-tokens 16 --test-tokens 16 --length 8 --seeds 1 "
         "--lr 1e-3 --method softmax+c --work {output}-work --output {output}",
-        interrupt="unbottle.recipes.compare.compare_lab:CompareLab.trained", quick=False,
+        interrupt="unbottle.experiments.compare:CompareLab.trained", quick=False,
         method=("... --method {wrong}",), file=("... --data {wrong}",), model=("... --model {wrong}",),
         elsewhere=("... --work {wrong}",),
     ),
     "summarize": Line(
         works="{text} --model {seq2seq} --max-new-tokens 4 --output {output}.txt",
-        interrupt="unbottle.cli.predicting:one",
+        interrupt="unbottle.cli.generate:one",
         file=("{wrong} --model {seq2seq}", "{wrong}.txt --model {seq2seq}"), model=("... --model {wrong}",),
         takes="seq2seq",
     ),
@@ -123,7 +123,8 @@ LINES = {
         output=("... --output {wrong}", "... --write {wrong}", "... --training-text {wrong}"),
     ),
     "eval probe": Line(
-        works="{causal} --prompt [tea]_[milk]_or --shuffles 2 --output {output}", interrupt="unbottle.eval.probe:probe",
+        works="{causal} --prompt [tea]_[milk]_or --shuffles 2 --output {output}",
+        interrupt="unbottle.eval.next_words:probe",
         file="its prompts stand on the line", model=("... {wrong}",),
     ),
     "eval summaries": Line(

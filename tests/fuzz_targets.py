@@ -30,14 +30,14 @@ from strategies import methods
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 import unbottle
-from unbottle.cli.starting_model import from_nothing
-from unbottle.cli.train_settings import from_file, settings_of
+from unbottle.cli.models import from_nothing
+from unbottle.cli.train_options import from_file, settings_of
 from unbottle.data import PairSource, TextSource, read_pairs, read_texts
-from unbottle.data.rows import read_rows
+from unbottle.data.sources import read_rows
 from unbottle.head import Embedding, Head, HeadConfig, Source, States
-from unbottle.hf.stored_head import stored_head
-from unbottle.spec import Method
-from unbottle.train.plain_state import read_state, write_state
+from unbottle.hf.configuration import stored_head
+from unbottle.method import Method
+from unbottle.train.checkpoints import read_state, write_state
 
 SECONDS = 60  # of work for one example; more is a hang
 WAITING = 30  # times as long it may take by the clock: other processes want to work, too

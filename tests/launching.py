@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from unbottle.train.preemption import PREEMPTED
+from unbottle.train.callbacks import PREEMPTED
 
 Runs = Callable[[str], Path]
 

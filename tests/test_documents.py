@@ -13,7 +13,7 @@ from cases import Case, random_shape
 from contract import agree
 
 from unbottle.head.partition import PARTITIONS
-from unbottle.spec import LETTERS
+from unbottle.method import LETTERS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from unbottle.head.partition import PARTITIONS
-from unbottle.spec import LETTERS
+from unbottle.method import LETTERS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ["01_attach", "02_summarize_t5", "03_own_partition", "04_lora", "05_trl_sft", "06_lm_eval"]

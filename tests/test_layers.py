@@ -8,25 +8,21 @@ import pytest
 import unbottle
 
 ROOT = Path(unbottle.__file__).parent
-SHARED = {"reach"}  # knows huggingface_hub and nothing of ours: anyone may ask it
+SHARED = {"method", "files", "progress", "tables", "hub_access"}  # single files that any layer may import
 ABOVE = {
-    "spec": set(),
-    "disk": set(),
     "ops": set(),
-    "head": {"spec", "ops"},
-    "hf": {"spec", "ops", "head"},
-    "data": {"spec", "ops", "head", "hf"},
-    "train": {"spec", "ops", "head", "hf", "disk"},
-    "eval": {"spec", "ops", "head", "hf", "disk"},
-    "bench": {"spec", "ops", "head", "hf", "disk"},
-    "report": {"spec"},
-    "recipes": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report"},
-    "app": {"spec", "head", "hf", "eval"},
-    "cli": {"spec", "disk", "ops", "head", "hf", "data", "train", "eval", "bench", "report", "recipes", "app"},
+    "head": {"ops"},
+    "hf": {"ops", "head"},
+    "data": {"ops", "head", "hf"},
+    "train": {"ops", "head", "hf"},
+    "eval": {"ops", "head", "hf"},
+    "bench": {"ops", "head", "hf"},
+    "report": set(),
+    "experiments": {"ops", "head", "hf", "data", "train", "eval", "bench", "report"},
+    "app": {"head", "hf", "eval"},
+    "cli": {"ops", "head", "hf", "data", "train", "eval", "bench", "report", "experiments", "app"},
 }
 THIRD_PARTY = {
-    "spec": set(),
-    "disk": {"filelock", "safetensors"},
     "ops": {"torch", "jaxtyping"},
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
@@ -35,7 +31,7 @@ THIRD_PARTY = {
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
-    "recipes": {"torch", "transformers", "tokenizers", "numpy"},
+    "experiments": {"torch", "transformers", "tokenizers", "numpy"},
     "app": {"gradio"},
     "cli": {"typer", "rich", "yaml", "transformers", "torch", "packaging"},
 }
@@ -50,7 +46,7 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             is_shared = node.module == "unbottle" and {alias.name for alias in node.names} <= SHARED
-            found.add("unbottle.reach" if is_shared else node.module)
+            found.add("unbottle.hub_access" if is_shared else node.module)
     return found
 
 

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from unbottle.cli import health
+from unbottle.cli import doctor
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unbottle"
@@ -66,7 +66,7 @@ LAYERS = sorted(
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_import_is_declared(layer: str) -> None:
     core, extras = names(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
-    undeclared = {canonicalize_name(check.name) for check in health.others()}  # `unbottle doctor` says how to get them
+    undeclared = {canonicalize_name(check.name) for check in doctor.others()}  # `unbottle doctor` says how to get them
     for path in files_of(layer):
         for package in imported(path):
             wanted = distribution(package)
@@ -109,7 +109,7 @@ def test_one_oldest_python() -> None:
     assert tools["ruff"]["target-version"] == "py" + oldest.replace(".", "")
     assert tools["mypy"]["python_version"] == oldest
     assert f"Python {oldest} or newer" in (ROOT / "README.md").read_text(encoding="utf-8")
-    for name in ("Makefile", "src/unbottle/cli/health.py"):  # these read it from where it is declared
+    for name in ("Makefile", "src/unbottle/cli/doctor.py"):  # these read it from where it is declared
         assert not re.search(r"\b3[., ]+1\d\b", (ROOT / name).read_text(encoding="utf-8")), name
     frozen = re.search(r"\(Python (\S+), Linux\)", (ROOT / "constraints.txt").read_text(encoding="utf-8"))
     assert frozen is not None

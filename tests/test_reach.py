@@ -8,8 +8,8 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from unbottle import reach
-from unbottle.cli.program import main
+from unbottle import hub_access
+from unbottle.cli.main import main
 
 
 class Session:
@@ -27,9 +27,9 @@ class Session:
 @pytest.fixture(autouse=True)
 def online(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    reach.reachable.cache_clear()
+    hub_access.reachable.cache_clear()
     yield
-    reach.reachable.cache_clear()
+    hub_access.reachable.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_reachable(session: Session, answers: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(reach, "get_session", lambda: session)
     monkeypatch.setattr(reach, "SECONDS", 0.2)
     start = time.monotonic()
-    assert reach.reachable() is reach.reachable() is answers
+    assert hub_access.reachable() is hub_access.reachable() is answers
     assert time.monotonic() - start < 2
     assert session.asked == 1
 
 
 def test_offline_inside_and_only_there(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr(reach, "get_session", lambda: Session(error=OSError()))
-    with reach.quick_hub("gpt2"):
+    with hub_access.quick_hub("gpt2"):
         assert constants.is_offline_mode()
     assert not constants.is_offline_mode()
-    with reach.quick_hub(tmp_path):
+    with hub_access.quick_hub(tmp_path):
         assert not constants.is_offline_mode()
 
 
@@ -92,7 +92,7 @@ def test_what_is_unavailable(answers, repository, said, monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
         patch.setattr(reach, "reachable", lambda: answers)
-        patch.setattr(reach.HfApi, "repo_info", repo_info)
-        assert reach.unavailable("owner/name") == said
+        patch.setattr(hub_access.HfApi, "repo_info", repo_info)
+        assert hub_access.unavailable("owner/name") == said
         (tmp_path / "models--owner--name" / "snapshots" / "1").mkdir(parents=True)
-        assert reach.unavailable("owner/name") == ""
+        assert hub_access.unavailable("owner/name") == ""

@@ -11,7 +11,7 @@ import tiny_training as tiny
 from safetensors import safe_open
 
 import unbottle
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 from unbottle.data import PairSource, read_pairs
 from unbottle.train import train_lm
 
@@ -156,7 +156,7 @@ def test_names_in_data_never_become_paths(tmp_path) -> None:
 
 
 def test_methods_never_lead_out_of_the_work_folder() -> None:
-    from unbottle.recipes.variant import Variant
+    from unbottle.experiments.row_spec import Variant
 
     for method in ("softmax+cpr:20,100+mi:2x3", "mos:2+wbwr:7", "Softmax + CPR:20,100 + Mi", "ps form=steady lr=1e-3"):
         assert not set(Variant.parse(method).folder) & set("/\\:.")

@@ -1,6 +1,6 @@
 """Shapes for the benchmark that are measured in milliseconds."""
 
-from unbottle.bench.shape import Shape
+from unbottle.bench.cases import Shape
 
 METHODS = ("softmax+cpr:3,6+mi", "mos:2")
 TINY = Shape(

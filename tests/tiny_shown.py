@@ -7,8 +7,8 @@ import functools
 import tiny_causal
 import tiny_summaries
 
-from unbottle.app.shown_model import ShownModel
-from unbottle.eval.prompt import PROMPTS
+from unbottle.app.predictions import ShownModel
+from unbottle.eval.next_words import PROMPTS
 
 METHODS = {"plain": "plain", "cpr": "softmax+cpr:3,9+mi"}
 EXTRA = 7  # rows of the output layer that no token belongs to

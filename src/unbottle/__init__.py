@@ -43,13 +43,13 @@ _IS_PROGRAM = _is_program()
 if TYPE_CHECKING or not _IS_PROGRAM:
     from unbottle.head import Head, HeadConfig, Knobs
     from unbottle.hf import UnsupportedArchitectureError, attach, detach, explain, knobs, load, load_head, save_head
-    from unbottle.spec import Method, MethodError
+    from unbottle.method import Method, MethodError
 
 
 def __getattr__(name: str) -> Any:
     """A public name, for code that the program runs."""
     if name in __all__:
-        for part in ("spec", "head", "hf"):
+        for part in ("method", "head", "hf"):
             module = importlib.import_module(f"unbottle.{part}")
             if hasattr(module, name):
                 return getattr(module, name)

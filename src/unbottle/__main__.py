@@ -2,7 +2,7 @@
 
 import sys
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

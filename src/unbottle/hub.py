@@ -15,8 +15,8 @@ from pathlib import Path
 
 from transformers.utils import CONFIG_NAME
 
-from unbottle.hf.config_face import AUTO_MAP, MODEL_TYPE
-from unbottle.hf.saving import UnbottledConfig
+from unbottle.hf.configuration import AUTO_MAP, MODEL_TYPE
+from unbottle.hf.loading import UnbottledConfig
 
 __all__ = ["UnbottledConfig", "add_remote_code"]
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 import tiny_shown
 
-from unbottle.app import answers as module
-from unbottle.app.answers import Answers
+from unbottle.app import handlers as module
+from unbottle.app.handlers import Answers
 
 PROMPT = "The king and the woman"
 

@@ -127,7 +127,7 @@ def test_type_and_click_a_word(page) -> None:
 
 
 def next_ids(shown, text: str) -> list[int]:
-    from unbottle.app.next_words import next_words
+    from unbottle.app.predictions import next_words
 
     (found,) = next_words([shown], text, words=8)
     return [word.id for word in found.probed.words]

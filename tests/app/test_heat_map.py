@@ -7,10 +7,10 @@ import re
 import pytest
 import tiny_shown
 
-from unbottle.app.heat_map import heat_map
-from unbottle.app.shuffling import Shuffled, shuffled
+from unbottle.app.predictions import Shuffled, shuffled
+from unbottle.app.render import heat_map
+from unbottle.eval.next_words import Prompt
 from unbottle.eval.order_bias import order_bias, order_bias_row
-from unbottle.eval.prompt import Prompt
 
 LIST = "We have [tea], [milk] and [juice], and I take"
 

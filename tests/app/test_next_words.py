@@ -10,11 +10,9 @@ import tiny_shown
 import torch
 
 import unbottle
-from unbottle.app.bars import bars, visible
-from unbottle.app.bounds import TEXT
-from unbottle.app.colours import COLOURS, colour_of
-from unbottle.app.next_words import NextWords, appendable, appended, next_words
-from unbottle.eval.probe import Probed, ProbedWord
+from unbottle.app.predictions import TEXT, NextWords, appendable, appended, next_words
+from unbottle.app.render import COLOURS, bars, colour_of, visible
+from unbottle.eval.next_words import Probed, ProbedWord
 
 PROMPT = "The king and the woman"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unbottle.app.bounds import QUEUE
+from unbottle.app.predictions import QUEUE
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None, reason="needs Gradio: make test-browser, or pip install 'unbottle[app]'"

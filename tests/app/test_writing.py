@@ -9,11 +9,9 @@ import pytest
 import tiny_shown
 import tiny_summaries
 
-from unbottle.app.marked import marked
-from unbottle.app.shared_words import shared_words
-from unbottle.app.writing import Written, continued, summarized
-from unbottle.eval.generate import Decoding, predictions
-from unbottle.eval.sampling import continuations
+from unbottle.app.predictions import Written, continued, summarized
+from unbottle.app.render import marked, shared_words
+from unbottle.eval.generation import Decoding, continuations, predictions
 
 PROMPT = "The king and the woman"
 DOCUMENT = "the king of France met Anna in Paris and said that she should go to London"

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tiny_shapes import TINY
 
-from unbottle.bench.case import Case, Point, Variant
+from unbottle.bench.cases import Case, Point, Variant
 from unbottle.bench.memory import own_peak, peak_memory
 
 LINUX = sys.platform == "linux"

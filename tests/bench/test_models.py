@@ -4,10 +4,9 @@ import pytest
 import torch
 from tiny_shapes import ALL, TINY
 
-from unbottle.bench.case import Point, Variant
+from unbottle.bench.cases import SHAPES, Point, Shape, Variant
 from unbottle.bench.models import Models
-from unbottle.bench.shape import SHAPES, Shape
-from unbottle.bench.work import work
+from unbottle.bench.timing import work
 from unbottle.head import Head
 
 

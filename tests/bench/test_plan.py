@@ -2,12 +2,9 @@
 
 import pytest
 
-from unbottle.bench.case import HEAD, PLAIN
-from unbottle.bench.limits import Limit, limit
-from unbottle.bench.plan import plan
-from unbottle.bench.scale import Scale
-from unbottle.bench.settings import Settings
-from unbottle.spec import MethodError
+from unbottle.bench.cases import HEAD, PLAIN, Scale, Settings, plan
+from unbottle.bench.run import Limit, limit
+from unbottle.method import MethodError
 
 
 def test_defaults_are_what_the_library_promises() -> None:

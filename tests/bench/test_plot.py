@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 from tiny_shapes import TINY
 
-from unbottle.bench.case import Point, Variant
-from unbottle.bench.limits import Limit
-from unbottle.bench.machine import machine
-from unbottle.bench.record import save
-from unbottle.bench.rounds import Time
-from unbottle.bench.row import Row
-from unbottle.bench.settings import Settings
+from unbottle.bench.cases import Point, Settings, Variant
+from unbottle.bench.report import save
+from unbottle.bench.run import Limit, Row, machine
+from unbottle.bench.timing import Time
 
 
 def rows(axis: str | None) -> list[Row]:
@@ -38,7 +35,7 @@ def test_picture(axis: str | None, tmp_path: Path) -> None:
 def test_lines_follow_a_method_whose_name_changes() -> None:
     from matplotlib.figure import Figure
 
-    from unbottle.bench.plot import bars, lines
+    from unbottle.bench.report import bars, lines
 
     axes = Figure().subplots()
     lines(axes, rows("k"))
@@ -54,7 +51,7 @@ def test_lines_follow_a_method_whose_name_changes() -> None:
 
 
 def test_no_matplotlib_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "unbottle.bench.plot", raising=False)
+    monkeypatch.delitem(sys.modules, "unbottle.bench.report", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)

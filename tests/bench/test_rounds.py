@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from unbottle.bench.rounds import SystemClock, Time, take_turns
-from unbottle.bench.work import Work
+from unbottle.bench.timing import SystemClock, Time, Work, take_turns
 
 
 class FakeClock:

@@ -3,12 +3,10 @@
 import pytest
 from tiny_shapes import TINY
 
-from unbottle.bench.case import Point, Variant
-from unbottle.bench.limits import Limit
-from unbottle.bench.rounds import Time
-from unbottle.bench.row import Row
-from unbottle.bench.settings import Settings
-from unbottle.bench.table import document
+from unbottle.bench.cases import Point, Settings, Variant
+from unbottle.bench.report import document
+from unbottle.bench.run import Limit, Row
+from unbottle.bench.timing import Time
 
 MACHINE = {"processor": "A processor", "cores": 2, "system": "Linux", "versions": {"torch": "2"}}
 

@@ -10,15 +10,10 @@ import torch
 from tiny_shapes import METHODS, TINY, TINY_SEQ2SEQ
 
 from unbottle.bench import run as module
-from unbottle.bench.case import Case
-from unbottle.bench.machine import machine
-from unbottle.bench.record import prepare, save
-from unbottle.bench.run import Bench
-from unbottle.bench.scale import Scale
-from unbottle.bench.settings import Settings
-from unbottle.bench.shape import SHAPES
-from unbottle.bench.table import document
-from unbottle.bench.work import Work
+from unbottle.bench.cases import SHAPES, Case, Scale, Settings
+from unbottle.bench.report import document, prepare, save
+from unbottle.bench.run import Bench, machine
+from unbottle.bench.timing import Work
 
 MB = {"plain": 100.0, METHODS[0]: 90.0, METHODS[1]: 250.0, "softmax+cepr:3": 50.0}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unbottle.bench.scale import Scale, with_k
+from unbottle.bench.cases import Scale, with_k
 
 
 def test_parse() -> None:

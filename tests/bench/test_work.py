@@ -4,10 +4,9 @@ import pytest
 import torch
 from tiny_shapes import ALL, TINY
 
-from unbottle.bench.case import HEAD, MEASURES, Point, Variant
+from unbottle.bench.cases import HEAD, MEASURES, Point, Shape, Variant
 from unbottle.bench.models import Models
-from unbottle.bench.shape import Shape
-from unbottle.bench.work import DECODE_STEPS, work
+from unbottle.bench.timing import DECODE_STEPS, work
 
 
 def point(shape: Shape, measure: str) -> Point:

@@ -11,7 +11,7 @@ import pytest
 
 from unbottle.cli import app as module
 from unbottle.cli.app import is_loopback
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 
 
 @pytest.fixture

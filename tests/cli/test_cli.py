@@ -13,13 +13,11 @@ import pytest
 from tiny_shapes import TINY
 
 from unbottle.bench import run as bench_run
-from unbottle.bench.case import Point
-from unbottle.bench.plan import plan
-from unbottle.bench.shape import SHAPES
-from unbottle.cli import program
-from unbottle.cli.plain_model import shape_config
-from unbottle.cli.program import COMMANDS, main
-from unbottle.cli.progress import progress, remaining
+from unbottle.bench.cases import SHAPES, Point, plan
+from unbottle.cli import main as main_module
+from unbottle.cli.main import COMMANDS, main
+from unbottle.cli.methods import shape_config
+from unbottle.progress import progress, remaining
 
 QUICK = ("bench", "--shape", "tiny", "--measure", "loss", "--repeats", "1", "--threads", "1", "--no-memory")
 
@@ -61,7 +59,7 @@ def test_summaries_of_commands_are_whole(capsys: pytest.CaptureFixture) -> None:
 
 
 def test_help_on_a_terminal_has_boxes_and_loses_no_word(capsys: pytest.CaptureFixture, monkeypatch) -> None:
-    monkeypatch.setattr("unbottle.cli.program.is_terminal", lambda: True)
+    monkeypatch.setattr("unbottle.cli.main.is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
     for name, (_, examples) in COMMANDS.items():
         assert main([*name.split(), "--help"]) == 0
@@ -95,7 +93,7 @@ def test_no_command_shows_help(capsys: pytest.CaptureFixture) -> None:
 def test_help_does_not_wait_for_torch() -> None:
     code = (
         "import sys; sys.argv = ['unbottle', 'bench', '--help']\n"
-        "from unbottle.cli.program import main\n"
+        "from unbottle.cli.main import main\n"
         "assert main() == 0\n"
         "sys.exit(str([name for name in ('torch', 'transformers', 'rich', 'matplotlib') if name in sys.modules]))"
     )
@@ -142,7 +140,7 @@ def test_a_module_run_with_m_gets_all_of_it(tmp_path: Path, monkeypatch: pytest.
 def test_the_program_run_with_m_does_not_wait_for_torch() -> None:
     found = python("-X", "importtime", "-m", "unbottle", "bench", "--help")
     assert "Usage" in found.stdout
-    assert "unbottle.cli.program" in found.stderr
+    assert "unbottle.cli.main" in found.stderr
     assert not re.search(r"\| +(torch|transformers)$", found.stderr, re.MULTILINE)
 
 
@@ -194,7 +192,7 @@ def test_failures(
     def fail() -> None:
         raise error
 
-    monkeypatch.setitem(program.COMMANDS, "fail", (fail, "unbottle fail"))
+    monkeypatch.setitem(main_module.COMMANDS, "fail", (fail, "unbottle fail"))
     assert main(["fail"]) == code
     assert capsys.readouterr().err == said
 
@@ -240,8 +238,8 @@ ONLY_PRINT = ("methods", "doctor")  # there is nothing to leave out
 @pytest.mark.parametrize("line", lines())
 def test_what_we_show_works(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it but the work: a command can be told to do nothing. Models of the hub are those of a shape."""
-    monkeypatch.setattr("unbottle.cli.plain_model.own_config", lambda model: shape_config("t5-small"))
-    monkeypatch.setattr("unbottle.reach.unavailable", lambda *args: "")
+    monkeypatch.setattr("unbottle.cli.methods.own_config", lambda model: shape_config("t5-small"))
+    monkeypatch.setattr("unbottle.hub_access.unavailable", lambda *args: "")
     for command in ("train_lm", "train_summarize"):  # whose dry run looks for model and data
         monkeypatch.setattr(f"unbottle.cli.{command}.check_place", lambda *args: None)
         monkeypatch.setattr(f"unbottle.cli.{command}.estimated", lambda *args: {})

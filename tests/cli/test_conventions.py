@@ -20,10 +20,8 @@ import typer
 from command_lines import LINES
 from tiny_shapes import TINY
 
-from unbottle import reach
-from unbottle.bench.shape import SHAPES
-from unbottle.cli.program import COMMANDS, RESUMES, RESUMES_FILES, main
-from unbottle.cli.shared_options import SHARED
+from unbottle.bench.cases import SHAPES
+from unbottle.cli.main import COMMANDS, RESUMES, RESUMES_FILES, SHARED, main
 
 MISSING = "no/such/file.jsonl"
 NOWHERE = "/dev/null/folder"

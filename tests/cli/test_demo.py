@@ -13,12 +13,11 @@ from self_contained import read_page
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import unbottle
-from unbottle.cli.program import main
-from unbottle.recipes.demo import run as run_module
-from unbottle.recipes.demo import work
-from unbottle.recipes.demo.plan import METHODS, PLANS
-from unbottle.recipes.demo.shares import SECONDS
-from unbottle.recipes.demo.source_code import code
+from unbottle.cli.main import main
+from unbottle.experiments import demo
+from unbottle.experiments import demo as run_module
+from unbottle.experiments.demo_plan import METHODS, PLANS, SECONDS
+from unbottle.experiments.demo_text import code
 
 SEEDS = 2
 FILES = 60  # of the standard library: to train a tokenizer on all of it takes longer than all else
@@ -158,7 +157,7 @@ def test_interrupted_and_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Stopped in the second training, it goes on there, and finds what it would have found."""
-    train, trained = work.train_lm, []
+    train, trained = demo.train_lm, []
 
     def stopped(model, *args, **options):
         trained.append(str(model.head.config.method))
@@ -208,7 +207,7 @@ def test_a_full_disk(half_done: Path, small_library: None, capsys, monkeypatch: 
     def full(*args: object, **options: object) -> None:
         raise RuntimeError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("unbottle.train.states.save_file", full)
+    monkeypatch.setattr("unbottle.train.hidden_state_cache.save_file", full)
     said = refused(capsys, "--plan", "tiny", "--output", str(half_done))
     assert said.endswith("make room and run the same command again, and it goes on from there.")
 

@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from unbottle import reach
-from unbottle.cli import health
-from unbottle.cli.program import main
+from unbottle.cli import doctor
+from unbottle.cli.main import main
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +73,7 @@ def test_an_old_package_is(capsys, monkeypatch) -> None:
 
 def test_an_old_python_is(capsys, monkeypatch) -> None:
     wanted = importlib.metadata.metadata("unbottle")["Requires-Python"]
-    monkeypatch.setattr(health.platform, "python_version", lambda: "3.9.1")
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.1")
     check = run(capsys, 1)["python"]
     assert (check["status"], check["found"]) == ("missing", "3.9.1")
     assert check["remedy"] == f"make an environment with Python {wanted}"
@@ -82,7 +81,7 @@ def test_an_old_python_is(capsys, monkeypatch) -> None:
 
 def test_for_people(capsys, monkeypatch) -> None:
     monkeypatch.setattr(health, "DISK", 1e18)
-    monkeypatch.setattr(health.shutil, "which", lambda name: "/usr/bin/firefox" if name == "firefox" else None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/firefox" if name == "firefox" else None)
     without("lm_eval", monkeypatch)
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out

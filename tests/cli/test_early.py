@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unbottle import reach
-from unbottle.cli.early import check_method, check_model
+from unbottle.cli.options import check_method, check_model
 
 HEAVY = ("torch", "transformers", "datasets")
 REFUSED = (
@@ -59,7 +58,7 @@ def test_refusals_do_not_wait_for_torch(tmp_path: Path) -> None:
     lines = [shlex.split(line.format(**names)) for line in REFUSED]
     code = (
         f"import json, sys; sys.argv = ['unbottle']; found = []\n"
-        f"from unbottle.cli.program import main\n"
+        f"from unbottle.cli.main import main\n"
         f"for line in json.loads({json.dumps(json.dumps(lines))}):\n"
         f"    found.append((main(line), [name for name in {HEAVY} if name in sys.modules], line))\n"
         f"print(json.dumps(found))"
@@ -100,11 +99,11 @@ def test_the_model_of_the_demo_is_known_by_name(tmp_path: Path, monkeypatch: pyt
     import tiny_causal
     from byte_pairs import byte_pairs
 
-    from unbottle.cli.causal_model import causal_model, config_of_model
+    from unbottle.cli.models import causal_model, config_of_model
 
     monkeypatch.chdir(tmp_path)
     tiny_causal.saved(tmp_path / "cached", "plain", byte_pairs())
-    monkeypatch.setattr("unbottle.recipes.demo.pretrained.pretrained", lambda wheel, cache, report: tmp_path / "cached")
+    monkeypatch.setattr("unbottle.experiments.demo_model.pretrained", lambda wheel, cache, report: tmp_path / "cached")
     assert config_of_model("smollm2").model_type == "gpt2"
     model, tokenizer = causal_model("smollm2")
     assert len(tokenizer) == len(byte_pairs())

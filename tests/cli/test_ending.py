@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 
 import unbottle.train  # noqa: F401  # what the group is joined by
-from unbottle.cli.ending import FAILED, INTERRUPTED, OK, REFUSED, ending
+from unbottle.cli.errors import FAILED, INTERRUPTED, OK, REFUSED, ending
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import tiny_causal
 from transformers import T5Config, T5ForConditionalGeneration
 
 from unbottle.cli import eval_analogy
-from unbottle.cli.aligned import aligned
-from unbottle.cli.program import main
-from unbottle.data.analogy import KINDS, PARTS, RELATIONS, analogies, training_text
-from unbottle.data.analogy.generate import SIZE
+from unbottle.cli.main import main
+from unbottle.data.analogy import KINDS, PARTS, RELATIONS, SIZE, analogies, training_text
+from unbottle.tables import aligned
 
 FEW = ("--relation", "family", "--size", "4")
 

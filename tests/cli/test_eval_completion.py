@@ -10,7 +10,7 @@ import tiny_causal
 from byte_pairs import TEXT, byte_pairs
 
 from unbottle.cli import eval_completion
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 from unbottle.eval.completion import FILE, Protocol
 
 SMALL = ("--prompts", "3,6", "--words", "4", "--samples", "2", "--tagger", "rules", "--part", "all")

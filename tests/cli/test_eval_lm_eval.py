@@ -11,7 +11,7 @@ import pytest
 import tiny_causal
 from byte_pairs import byte_pairs
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 
 
 def test_without_the_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

@@ -10,7 +10,7 @@ import tiny_causal
 import torch
 from byte_pairs import TEXT, byte_pairs
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 from unbottle.eval import Overlapping, perplexity
 
 COMMAND = ("eval", "perplexity")

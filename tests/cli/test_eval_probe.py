@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import tiny_causal
 
-from unbottle.cli.program import main
-from unbottle.eval.prompt import PROMPTS
+from unbottle.cli.main import main
+from unbottle.eval.next_words import PROMPTS
 
 TEA = "We have [tea], [milk] and [juice], and I take"
 

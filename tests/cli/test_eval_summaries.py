@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from unbottle.cli.program import main
-from unbottle.eval.summary_metrics import DEFAULT
+from unbottle.cli.main import main
+from unbottle.eval.summary_scores import DEFAULT
 
 DOCUMENTS = ["Anna met Tom in Paris in 1999.", "Nobody came, said Eve.", "It rained for 3 days."]
 SUMMARIES = ["Anna met Tom.", "Nobody came.", "It rained for three days."]

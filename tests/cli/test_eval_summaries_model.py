@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tiny_summaries as tiny
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 from unbottle.eval import Decoding, predictions
 
 ROWS = [
@@ -90,7 +90,7 @@ def test_a_run_that_was_killed_goes_on(model: str, tmp_path: Path, capsys, monke
     ],
 )
 def test_rows_are_refused_before_a_model_works(rows, message, tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("unbottle.cli.summarize.loaded", lambda model: pytest.fail("loaded"))
+    monkeypatch.setattr("unbottle.cli.generate.loaded", lambda model: pytest.fail("loaded"))
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")  # there, and not looked into
     assert run(str(tmp_path / "model"), data(tmp_path / "test.jsonl", rows), tmp_path / "out") == 2

@@ -11,8 +11,8 @@ import pytest
 import tiny_causal
 from byte_pairs import byte_pairs
 
-from unbottle.cli.program import main
-from unbottle.eval import Decoding, going_on
+from unbottle.cli.main import main
+from unbottle.eval import Decoding
 
 PROMPT = "the king met Anna in Paris"
 METHODS = {"plain": "plain", "cpr": "softmax+cpr:3,9+mi"}
@@ -38,7 +38,7 @@ def run(capsys: pytest.CaptureFixture, *args: str, code: int = 0) -> tuple[str, 
 def expected(name: str, prompts: list[str], **options) -> list[str]:
     model = tiny_causal.model(METHODS[name], len(byte_pairs()))
     decoding = Decoding(**{"max_length": 5, "sampling": "greedy"} | options)  # as the command, unless it is told
-    return [found.text for found in going_on(model, byte_pairs(), prompts, decoding)]
+    return [found.text for found in continue_prompts(model, byte_pairs(), prompts, decoding)]
 
 
 def test_a_prompt(models: dict[str, str], tmp_path: Path, capsys, monkeypatch) -> None:

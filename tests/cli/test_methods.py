@@ -8,12 +8,12 @@ import pytest
 import tiny_causal
 from byte_pairs import byte_pairs
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
+from unbottle.experiments.paper import PERPLEXITY_SMALL
 from unbottle.head import Head, HeadConfig
 from unbottle.head.equations import equations as equations_of
 from unbottle.head.partition import PARTITIONS, Partition
-from unbottle.recipes.paper import PERPLEXITY_SMALL
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.method import PAPER_METHODS, Method
 
 
 def run(capsys: pytest.CaptureFixture, *args: str) -> str:

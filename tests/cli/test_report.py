@@ -9,7 +9,7 @@ import pytest
 import tiny_causal
 from self_contained import read_page
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 
 RESULTS = Path(__file__).parents[2] / "results"
 TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 20

@@ -12,7 +12,7 @@ import pytest
 import tiny_summaries as tiny
 import tiny_training
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 from unbottle.eval import Decoding, predictions
 
 TEXT = "the king met Anna in Paris"

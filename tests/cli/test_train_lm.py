@@ -14,7 +14,7 @@ from tiny_causal import saved, tokenizer
 from transformers import AutoModelForCausalLM
 
 import unbottle
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 from unbottle.train.run import form_of
 
 TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 60

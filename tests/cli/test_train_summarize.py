@@ -10,8 +10,8 @@ import tiny_summaries as tiny
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM
 
-from unbottle.cli.program import main
-from unbottle.hf.prefix import prefix_of
+from unbottle.cli.main import main
+from unbottle.hf.pretrained import prefix_of
 
 pytestmark = [  # what is told to people is no error
     pytest.mark.filterwarnings("default:.*left out:UserWarning"),
@@ -86,7 +86,6 @@ def test_from_nothing(base: dict[str, str], tmp_path: Path, capsys: pytest.Captu
 
 def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     from unbottle.cli.train_summarize import data_of
-    from unbottle.data import texts
 
     asked = []
 
@@ -103,7 +102,6 @@ def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_hub_data_set_with_one_split_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     from unbottle.cli.train_summarize import data_of
-    from unbottle.data import texts
 
     monkeypatch.setattr(texts, "get_dataset_split_names", lambda name, config: ["train"])
     monkeypatch.setattr(texts, "load_dataset", lambda *args, **options: {"train": tiny.rows(100)}[options["split"]])

@@ -11,10 +11,19 @@ from pathlib import Path
 import pytest
 
 import unbottle
-from unbottle.data.analogy import KINDS, PARTS, RELATIONS, Analogy, analogies, own_pairs, read_pairs, training_text
-from unbottle.data.analogy.generate import cases
-from unbottle.data.analogy.pairs import rows
-from unbottle.data.analogy.split import split
+from unbottle.data.analogy import (
+    KINDS,
+    PARTS,
+    RELATIONS,
+    Analogy,
+    analogies,
+    cases,
+    own_pairs,
+    read_pairs,
+    rows,
+    split,
+    training_text,
+)
 
 QUESTIONS = """: family
 king queen man woman

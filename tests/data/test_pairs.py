@@ -11,7 +11,7 @@ import tiny_summaries as tiny
 from datasets import Dataset, load_dataset
 from transformers import PreTrainedTokenizerFast
 
-from unbottle.data import NAMED, Pairs, PairSource, read_pairs, texts
+from unbottle.data import NAMED, Pairs, PairSource, read_pairs
 
 ROWS = [
     {"id": 7, "document": "the king met Anna", "summary": "Anna"},

@@ -8,11 +8,9 @@ import pytest
 from byte_pairs import byte_pairs
 from datasets import Dataset
 
-from unbottle import reach
-from unbottle.data import TextSource, read_texts, texts
-from unbottle.data.named import NAMED
-from unbottle.data.parts import Part, check_place, parts_of
-from unbottle.recipes.corpus import Corpus
+from unbottle.data import TextSource, read_texts
+from unbottle.data.sources import NAMED, Part, check_place, parts_of
+from unbottle.experiments.corpora import Corpus
 
 TEXT = "one two three four five six seven eight nine ten " * 40
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from unbottle.data.rows import read_rows
+from unbottle.data.sources import read_rows
 
 ROWS = [{"id": "1", "text": "a,\u2028b"}, {"id": "2", "text": 'é "q"'}]
 LINES = '{"id": "1", "text": "a,\u2028b"}\n\n{"id": "2", "text": "é \\"q\\""}\r\n'

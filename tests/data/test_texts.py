@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset, IterableDataset, load_dataset
 
-from unbottle.data import TextSource, read_texts, texts
+from unbottle.data import TextSource, read_texts
 
 WORDS = ["the king\nand the queen", "Zürich, \tnot Paris"]
 
@@ -79,7 +79,7 @@ def test_a_folder_is_read_in_order(tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_streamed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unbottle.data.files.BLOCK", 7)
+    monkeypatch.setattr("unbottle.data.sources.BLOCK", 7)
     path = write(tmp_path, "long.txt", ["Zürich ist schön, Genève aussi. "] * 9)
     pieces = found(path, streaming=True)
     assert len(pieces) > 9

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import processors
 
 from unbottle.data import StreamedWindows, Windows, split, tokens, tokens_of
-from unbottle.data.pieces import cut
+from unbottle.data.sources import cut
 
 TEXT = "The king of France met Anna in Paris.  She \n\n met the queen,\tand Anna again . \n"
 

@@ -28,10 +28,9 @@ from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu
 from killing import kill_at
 
 import unbottle.train.checkpoints
-import unbottle.train.plain_checkpoints
 from unbottle.data import StreamedWindows
-from unbottle.train import Preempted, states, train_lm, train_summarize
-from unbottle.train.processes import leave
+from unbottle.train import Preempted, hidden_state_cache, train_lm, train_summarize
+from unbottle.train.distributed import leave
 from unbottle.train.trainer import ExactTrainer
 
 if importlib.util.find_spec("deepspeed"):
@@ -42,7 +41,7 @@ if importlib.util.find_spec("deepspeed"):
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
     "step": (ExactTrainer, "training_step"),
-    "write": (unbottle.train.plain_checkpoints, "write_state"),  # in the middle of a checkpoint
+    "write": (unbottle.train.checkpoints, "write_state"),  # in the middle of a checkpoint
     "seal": (unbottle.train.checkpoints, "put_folder"),
 }
 
@@ -103,7 +102,7 @@ def work(job: dict):
     model.to(getattr(torch, job.get("dtype", "float32")))
     if job["method"] is not None:
         model.head.path = job.get("path", "auto")
-    states.SHARD = job.get("shard", states.SHARD)
+    hidden_state_cache.SHARD = job.get("shard", hidden_state_cache.SHARD)
     return train(model, *data, settings)
 
 

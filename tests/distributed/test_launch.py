@@ -14,7 +14,7 @@ import tiny_summaries
 from launching import PATIENCE
 from tiny_causal import saved, tokenizer
 
-from unbottle.cli.program import main
+from unbottle.cli.main import main
 
 TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 60
 QUICK = ("--max-steps", "4", "--lr", "1e-3", "--set", "device=cpu", "--set", "log_every=1", "--set", "warmup_steps=0")

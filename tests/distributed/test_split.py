@@ -11,8 +11,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from unbottle.hf import attach
-from unbottle.train.distributed import refuse_engine
-from unbottle.train.whole import is_split, put, split_state, whole_state, whole_tensors
+from unbottle.train.distributed import is_split, put, split_state, whole_state, whole_tensors
+from unbottle.train.trainer import refuse_engine
 
 
 @pytest.fixture

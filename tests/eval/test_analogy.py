@@ -11,7 +11,7 @@ import tokenizer
 import torch
 
 from unbottle.eval.analogy import AnalogyResult, analogy
-from unbottle.eval.continuation import continuations, tokens_of
+from unbottle.eval.word_probability import continuations, tokens_of
 
 
 @dataclass(frozen=True)

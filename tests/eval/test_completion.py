@@ -14,13 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import shaken, tiny
 
-from unbottle.eval.capitals import Capitals
-from unbottle.eval.completion import FILE, Completion, Protocol, completion, rescore
-from unbottle.eval.completion_file import CompletionFile, read_completions
-from unbottle.eval.excerpts import excerpts
-from unbottle.eval.sampling import continuations
+from unbottle.eval.completion import (
+    FILE,
+    Completion,
+    CompletionFile,
+    Protocol,
+    completion,
+    excerpts,
+    read_completions,
+    rescore,
+)
+from unbottle.eval.generation import continuations
+from unbottle.eval.proper_nouns import Capitals
 from unbottle.hf import attach
-from unbottle.hf.fingerprint import fingerprint
+from unbottle.hf.model_identity import fingerprint
 
 SMALL = Protocol(prompts=(3, 6), words=4, samples=3, batch=2, seed=1)
 TEXTS = [TEXT, TEXT.replace("Anna", "Berta")]

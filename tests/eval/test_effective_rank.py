@@ -10,7 +10,7 @@ import tiny_causal
 import torch
 
 from unbottle.data import Windows
-from unbottle.eval.effective_rank import effective_rank, rank_of
+from unbottle.eval.logit_rank import effective_rank, rank_of
 
 
 def test_by_hand() -> None:

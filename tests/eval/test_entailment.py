@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel, G
 
 from unbottle.eval import Options, summary_scores, tagger
 from unbottle.eval.metrics import entailment as module
-from unbottle.eval.metrics import mauve_score
+from unbottle.eval.metrics import mauve
 from unbottle.eval.metrics.entailment import Entailment, entailed, label_of
 
 SOURCES = ["The king met Anna in Paris.", "", "Anna " * 100]
@@ -102,9 +102,9 @@ def test_features_for_mauve(tmp_path: Path) -> None:
     torch.manual_seed(0)
     GPT2Model(GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2, n_positions=32)).save_pretrained(tmp_path)
     byte_pairs().save_pretrained(tmp_path)
-    settings = mauve_score.Mauve(model=str(tmp_path))
-    both, one = mauve_score._features(["Anna", "the king " * 50], settings), mauve_score._features(["Anna"], settings)
+    settings = mauve.Mauve(model=str(tmp_path))
+    both, one = mauve._features(["Anna", "the king " * 50], settings), mauve._features(["Anna"], settings)
     assert both.shape == (2, 16)
     assert both[0] == pytest.approx(one[0])
     with pytest.raises(ValueError, match="MAUVE model 'no/where/' can not be loaded"):
-        mauve_score._features(["a"], mauve_score.Mauve(model="no/where/"))
+        mauve._features(["a"], mauve.Mauve(model="no/where/"))

@@ -7,9 +7,8 @@ import tiny_causal
 import torch
 
 from unbottle.data import Windows
-from unbottle.eval.gradient_share import gradient_share, share_of
-from unbottle.hf.layers import layers_of
-from unbottle.hf.text import states
+from unbottle.eval.logit_rank import gradient_share, share_of
+from unbottle.hf.head_inputs import layers_of, states
 
 WINDOWS = Windows(torch.randint(0, 290, (120,), generator=torch.Generator().manual_seed(0)), 30)
 

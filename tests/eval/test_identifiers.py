@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unbottle.eval.identifiers import Identifiers
-from unbottle.eval.proper_nouns import tagger, words_of
+from unbottle.eval.proper_nouns import Identifiers, tagger, words_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.nist_score import corpus_nist
 
-from unbottle.eval.completion_scores import names_after, scores
+from unbottle.eval.completion import names_after, scores
 from unbottle.eval.metrics.cider import cider
 from unbottle.eval.metrics.nist import nist
 from unbottle.eval.metrics.rouge import implementation, rouge

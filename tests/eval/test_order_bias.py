@@ -12,8 +12,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from unbottle.eval.next_words import PROMPTS, Prompt
 from unbottle.eval.order_bias import evenness, order_bias, orders, renormalised
-from unbottle.eval.prompt import PROMPTS, Prompt
 
 WORDS = ["<unk>", "take", "one", ":", "tea", "milk", "juice", "water", "other", "<end>"]
 TEA = Prompt.parse("take [tea] [milk] [juice] :")

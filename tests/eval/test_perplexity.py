@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from unbottle.eval import Overlapping, perplexity
 from unbottle.eval.perplexity import likely_tokens
-from unbottle.eval.spans import token_spans, tokens_of_words
+from unbottle.eval.proper_nouns import token_spans, tokens_of_words
 from unbottle.hf import attach
 
 METHODS = [None, "softmax+cpr:5,20+mi", "mos:2", "pg", "ps+mi", "s+c+wbwr:5"]

@@ -7,8 +7,7 @@ import tiny_causal
 import torch
 
 import unbottle
-from unbottle.eval.probe import probe
-from unbottle.eval.prompt import PROMPTS, Prompt
+from unbottle.eval.next_words import PROMPTS, Prompt, probe
 
 TOKENIZER = tiny_causal.tokenizer([str(prompt) for prompt in PROMPTS] * 3)
 MODELS = {method: tiny_causal.model(method, len(TOKENIZER)) for method in tiny_causal.METHODS}

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbottle.eval.capitals import Capitals
-from unbottle.eval.proper_nouns import tagger, words_of
+from unbottle.eval.proper_nouns import Capitals, tagger, words_of
 
 
 def found(text: str) -> list[str]:
@@ -54,7 +53,7 @@ def test_auto_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     taken = tagger()
     assert taken.name == "rules"
-    assert "unbottle.eval.capitals" in taken.description
+    assert "unbottle.eval.proper_nouns" in taken.description
 
 
 @pytest.mark.parametrize("name", ["spacy", "nltk", "spacy:/nowhere"])

@@ -7,9 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from unbottle.eval import resampling
-from unbottle.eval.measured import Corpus, Ratio
-from unbottle.eval.resampling import Drawing, difference_interval, interval, p_value
+from unbottle.eval.bootstrap import Corpus, Drawing, Ratio, difference_interval, interval, p_value
 
 MANY = Drawing(rounds=4000)
 

@@ -14,9 +14,8 @@ from nltk.translate.nist_score import corpus_nist
 from rouge_score.rouge_scorer import RougeScorer
 
 from unbottle.eval import Examples, Options, compare_summaries, in_common, summary_scores, tagger
-from unbottle.eval.metrics import mauve_score
-from unbottle.eval.resampling import Drawing
-from unbottle.eval.summary_metrics import DEFAULT, METRICS, known
+from unbottle.eval.bootstrap import Drawing
+from unbottle.eval.summary_scores import DEFAULT, METRICS, known
 
 PREDICTIONS = [
     "Anna baked cookies and will bring some to Tom tomorrow.",

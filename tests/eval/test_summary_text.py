@@ -7,12 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.nist_score import corpus_nist
 
-from unbottle.eval.metrics.fragments import coverage, density, fragments
-from unbottle.eval.metrics.nist_sums import nist_of, nist_sums
-from unbottle.eval.metrics.novelty import novelty
-from unbottle.eval.metrics.numbers import numbers, possible_numbers
-from unbottle.eval.metrics.repetition import repeated_sentences, repetition
-from unbottle.eval.metrics.support import items, support
+from unbottle.eval.metrics.extractive import (
+    coverage,
+    density,
+    fragments,
+    items,
+    novelty,
+    numbers,
+    possible_numbers,
+    repeated_sentences,
+    repetition,
+    support,
+)
+from unbottle.eval.metrics.nist import nist_of, nist_sums
 from unbottle.eval.metrics.tokens import sentences, tokens
 from unbottle.eval.proper_nouns import tagger
 

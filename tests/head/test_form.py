@@ -8,7 +8,7 @@ from cases import Case, every_method, random_shape
 from contract import agree
 
 from unbottle.head import Embedding, Head, HeadConfig, States
-from unbottle.spec import Method
+from unbottle.method import Method
 
 METHODS = [(name, kind) for name, kind in every_method() if Method.parse(name).base != "none"]
 SHARING = [(name, kind) for name, kind in METHODS if set(Method.parse(name).letters) & set("cer")]

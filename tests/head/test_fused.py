@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from strategies import methods, shapes
 
 from unbottle.head import Objective
-from unbottle.head.fused import _even, _parts
+from unbottle.head.fused_loss import _even, _parts
 from unbottle.head.multi_input import Windows
+from unbottle.method import Method
 from unbottle.ops import Workspace
-from unbottle.spec import Method
 
 METHODS = [(name, kind) for name, kind in every_method() if Method.parse(name).wbwr is None]
 ONE_PART, SMALL_PARTS, ONE_POSITION = 2**24, 40, 1
@@ -30,7 +30,7 @@ ONE_PART, SMALL_PARTS, ONE_POSITION = 2**24, 40, 1
     ]
 )
 def parts(request, monkeypatch) -> None:
-    monkeypatch.setattr("unbottle.head.fused.BUFFER", request.param)
+    monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", request.param)
 
 
 def labels_of(case: Case) -> torch.Tensor:
@@ -90,7 +90,7 @@ def test_any_method_and_shape(shape, method, seed, data) -> None:
     if Method.parse(method[0]).wbwr is None:
         convention = data.draw(st.sampled_from(["paper", "release"]))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("unbottle.head.fused.BUFFER", data.draw(st.sampled_from([ONE_PART, SMALL_PARTS])))
+            patch.setattr("unbottle.head.fused_loss.BUFFER", data.draw(st.sampled_from([ONE_PART, SMALL_PARTS])))
             agree(Case(*method, shape, seed=seed, convention=convention))
 
 

@@ -10,7 +10,7 @@ from cases import PATHS, VOCABULARY, Case, every_method, random_shape
 from contract import TOLERANCE, log_probs
 
 from unbottle.head import Knobs
-from unbottle.spec import Method
+from unbottle.method import Method
 
 COPYING = {"C", "PD", "E", "PE"}
 GATES = {"pg": {"gate.b_ptr": -1}, "ps": {"gate.b": 1}, "copynet": {"gate.b": 1}}

@@ -7,7 +7,7 @@ import torch
 from live_memory import LiveMemory
 
 from unbottle.head import Embedding, Head, HeadConfig, Past, Source, States
-from unbottle.spec import Method
+from unbottle.method import Method
 
 SIZE, WORDS = 8, 200
 DOUBLED = 2.2  # at most, for a text of twice the length
@@ -83,7 +83,7 @@ class LongText:
 def test_twice_the_text_takes_twice_the_memory(
     work: str, method: str, encoder_decoder: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unbottle.head.fused.BUFFER", 2**20)  # a sixteenth, so that texts of a quarter are long
+    monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", 2**20)  # a sixteenth, so that texts of a quarter are long
     length = 280 if work == "train" else 560  # a part is smaller than the text
     once, twice = (getattr(LongText(method, encoder_decoder, each), work)() for each in (length, 2 * length))
     assert twice < DOUBLED * once, (
@@ -104,7 +104,7 @@ def test_predictions_in_parts_are_those_of_all_positions(monkeypatch: pytest.Mon
     x = text.inputs()
     whole = text.head.predict(x).log_probs()
     assert len(text.head.parts(x)) == 1
-    monkeypatch.setattr("unbottle.head.fused.BUFFER", 50 * 16 * 3)
+    monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", 50 * 16 * 3)
     parts = text.head.parts(x)
     assert len(parts) > 3
     for batch, rows in parts:

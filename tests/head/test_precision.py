@@ -9,7 +9,7 @@ from cases import COMBINATIONS
 from torch import Tensor
 
 from unbottle.head import Embedding, Head, HeadConfig, Source, States
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.method import PAPER_METHODS, Method
 
 SIZE, VOCABULARY, BATCH, POSITIONS = 64, 400, 16, 40
 KINDS = [(name, kind) for name in (*PAPER_METHODS, *COMBINATIONS) for kind in (False, True)]

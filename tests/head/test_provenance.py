@@ -11,7 +11,7 @@ from contract import TOLERANCE
 from torch import Tensor
 
 from unbottle.head import Knobs
-from unbottle.head.provenance import shares, token_masses, token_scores
+from unbottle.head.attribution import shares, token_masses, token_scores
 
 KNOBS = [Knobs(), Knobs(copy_bias=1.3), Knobs(source_only=True), Knobs(copy_bias=-0.7, source_only=True)]
 POINTERS = ("pg", "ps", "pg+cr:2", "copynet")

@@ -8,7 +8,7 @@ import torch
 from cases import SIZE, VOCABULARY, Case, random_shape
 
 from unbottle.head import Embedding, HeadConfig, Past, States
-from unbottle.spec import Method, MethodError
+from unbottle.method import Method, MethodError
 
 
 def case(method: str = "softmax+cpr:2,5", encoder_decoder: bool = False) -> Case:

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, BartConfig, GPT2Config, T5Config
 
 from unbottle.head import Head, HeadConfig
-from unbottle.spec import Method
+from unbottle.method import Method
 
 MODELS = {
     "GPT-2 Small": GPT2Config(),

@@ -5,7 +5,7 @@ import torch
 from cases import COMBINATIONS
 
 from unbottle.head import Embedding, Head, HeadConfig, Source, States
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.method import PAPER_METHODS, Method
 
 # Total variation to the plain softmax. PG: 1 - p_gen at b_ptr = 7. PS: N exp(b) at b = -14. CopyNet: N exp(b) / Z.
 BOUND = {"pg": 1e-3, "ps": 1e-4, "copynet": 1e-4}

@@ -16,7 +16,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 import unbottle
-from unbottle.hf.fingerprint import fingerprint
+from unbottle.hf.model_identity import fingerprint
 
 CASES = {"gpt2": "softmax+cpr:5,20+mi", "llama-untied": "pg+mi", "t5": "softmax+cepr:20+mi", "bart": "mos:2+e"}
 CONFIG, WEIGHTS = "head_config.json", "head_model.safetensors"

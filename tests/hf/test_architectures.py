@@ -6,7 +6,7 @@ import transformers as tf
 from models import BART, DECODER, IDS, words
 
 import unbottle
-from unbottle.hf.quirks import Quirks
+from unbottle.hf.output_scaling import Quirks
 
 BERT = IDS | {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
 MOE = {"num_local_experts": 2, "intermediate_size_mlp": 48}

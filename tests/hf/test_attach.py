@@ -7,7 +7,7 @@ from models import CAUSAL, IDS, SEQ2SEQ, shaken, tiny, words
 
 import unbottle
 from unbottle.hf import parity
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.method import PAPER_METHODS, Method
 
 
 def inputs(name: str) -> dict[str, torch.Tensor]:

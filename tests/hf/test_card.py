@@ -16,8 +16,7 @@ from transformers import (
 )
 
 import unbottle
-from unbottle.hf.card import model_card
-from unbottle.hf.training_record import TrainingRecord
+from unbottle.hf.model_card import TrainingRecord, model_card
 
 
 def test_card(tmp_path: Path) -> None:
@@ -66,16 +65,16 @@ def test_the_licence_of_the_base(saved: Path, tmp_path: Path, monkeypatch: pytes
     asked: list[str] = []
     load = ModelCard.load
     monkeypatch.setattr(
-        "unbottle.hf.card.ModelCard.load",
+        "unbottle.hf.model_card.ModelCard.load",
         lambda place: asked.append(place) or load(base / "README.md") if isinstance(place, str) else load(place),
     )
-    monkeypatch.setattr("unbottle.reach.reachable", lambda: True)
+    monkeypatch.setattr("unbottle.hub_access.reachable", lambda: True)
     assert model_card(model).data.license is None
     assert asked == []
     card = model_card(model, repo_id="me/mine")
     assert (card.data.license, asked) == ("mit", ["openai-community/gpt2"])
     assert 'unbottle.load("me/mine")' in card.text
-    monkeypatch.setattr("unbottle.hf.card.try_to_load_from_cache", lambda name, file: str(base / file))
+    monkeypatch.setattr("unbottle.hf.model_card.try_to_load_from_cache", lambda name, file: str(base / file))
     assert model_card(model).data.license == "mit"
 
 

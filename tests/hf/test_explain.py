@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 import unbottle
-from unbottle.hf.explanation import Explanation, NextWord, Occurrence
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.hf.explain import Explanation, NextWord, Occurrence
+from unbottle.method import PAPER_METHODS, Method
 
 TEXT, SOURCE = "the king and the woman said that the", "while the man slept the queen sat on the throne"
 WORDS = ["<pad>", "</s>", "<s>", *dict.fromkeys(TEXT.split() + SOURCE.split())]

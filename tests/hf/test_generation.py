@@ -9,7 +9,7 @@ from modes import DECODER_ONLY, MODES, generate
 from packaging.version import Version
 
 import unbottle
-from unbottle.spec import PAPER_METHODS, Method
+from unbottle.method import PAPER_METHODS, Method
 
 METHODS = [name for name in dict.fromkeys(map(shrunk, PAPER_METHODS)) if not Method.parse(name).wbwr]
 DEFAULT = {False: "softmax+cpr:3,6+mi", True: "softmax+cepr:3+mi"}

@@ -11,8 +11,8 @@ from models import shaken, tiny, words
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from unbottle.hf import attach, detach
-from unbottle.hf.callback import HeadGradientCallback, refuse_untrained
-from unbottle.hf.guards import BypassedHeadError
+from unbottle.hf.integrations.callbacks import HeadGradientCallback, refuse_untrained
+from unbottle.hf.integrations.guards import BypassedHeadError
 
 CPR = "softmax+cpr:5,20+mi"
 

@@ -10,8 +10,8 @@ from models import shaken, tiny, words
 from trainers import trainer, without_dropout
 
 from unbottle.hf import attach
-from unbottle.hf.callback import HeadGradientCallback
-from unbottle.hf.guards import BypassedHeadError
+from unbottle.hf.integrations.callbacks import HeadGradientCallback
+from unbottle.hf.integrations.guards import BypassedHeadError
 
 peft = pytest.importorskip("peft", reason="LoRA needs peft: pip install 'unbottle[train]'")
 

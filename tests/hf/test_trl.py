@@ -190,7 +190,9 @@ def test_lora_and_the_head_are_trained_together(tmp_path):
 
 
 def test_an_unknown_trl_is_refused(monkeypatch):
-    monkeypatch.setattr("unbottle.hf.trl.OPTIONS", ("temperature", "outputs", "cast_lm_head_to_fp32", "something_new"))
+    monkeypatch.setattr(
+        "unbottle.hf.integrations.trl.OPTIONS", ("temperature", "outputs", "cast_lm_head_to_fp32", "something_new")
+    )
     with pytest.raises(NotImplementedError, match=r"trl .*does not know \(no something_new\).*left out"):
         add_fused_lm_head(attached(METHODS[0]))
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from unbottle.ops import WeightGradient, additive, dots
+from unbottle.ops import WeightGradient
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -19,7 +19,7 @@ def draw(*size: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, 1, 4), (1, 1, 1), (2, 3, 0)])
 def test_dots(shape: tuple[int, ...], dtype: torch.dtype, block: int, monkeypatch) -> None:
     """Words in any order, some of them twice: shared by the positions (#T = 1) or each position's own."""
-    monkeypatch.setattr(sys.modules["unbottle.ops.sparse"], "BLOCK", block)
+    monkeypatch.setattr(sys.modules["unbottle.ops.sampled_matmul"], "BLOCK", block)
     batch, _, count = shape
     f, weight = draw(batch, 3, 5, dtype=dtype), draw(7, 5, dtype=dtype)
     ids = torch.randint(0, 7, shape, generator=GENERATOR)
@@ -40,7 +40,7 @@ def test_dots(shape: tuple[int, ...], dtype: torch.dtype, block: int, monkeypatc
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_gradients_of_several_sets_are_added_at_once(dtype: torch.dtype, waiting: int, monkeypatch) -> None:
     """Sets of different sizes, and a large product between them, whether they wait for each other or not."""
-    monkeypatch.setattr(sys.modules["unbottle.ops.weight_gradient"], "WAITING", waiting)
+    monkeypatch.setattr(sys.modules["unbottle.ops.sampled_matmul"], "WAITING", waiting)
     weight = draw(7, 5, dtype=dtype)
     place, want = WeightGradient(weight), torch.zeros(7, 5, dtype=torch.float64)
     for count in (4, 2, 3):
@@ -74,7 +74,7 @@ def test_what_is_compiled_is_the_same_product(shape: tuple[int, ...], monkeypatc
 @pytest.mark.parametrize("block", [1, 100, 2**20])
 def test_additive_leaves_out_what_nobody_sees(block: int, monkeypatch) -> None:
     """Scores and gradients are right where a key is seen, whatever stands where none is."""
-    monkeypatch.setattr(sys.modules["unbottle.ops.additive"], "BLOCK", block)
+    monkeypatch.setattr(sys.modules["unbottle.ops.additive_attention"], "BLOCK", block)
     leaves = query, key, b, v = draw(2, 5, 3), draw(2, 6, 3), draw(3), draw(3)
     visible = torch.ones(2, 5, 6, dtype=torch.bool).tril()
     visible[1, :, 0] = False  # so the first position of a row sees nothing
@@ -90,7 +90,7 @@ def test_additive_leaves_out_what_nobody_sees(block: int, monkeypatch) -> None:
 @pytest.mark.parametrize("block", [1, 50, 2**20])
 @pytest.mark.parametrize("tokens", [4, 0])
 def test_additive(tokens: int, block: int, monkeypatch) -> None:
-    monkeypatch.setattr(sys.modules["unbottle.ops.additive"], "BLOCK", block)
+    monkeypatch.setattr(sys.modules["unbottle.ops.additive_attention"], "BLOCK", block)
     query, key, b, v = draw(2, 3, 5), draw(2, tokens, 5), draw(5), draw(5)
     want = torch.tanh(query[:, :, None] + key[:, None] + b) @ v
     got = additive(query, key, b, v)

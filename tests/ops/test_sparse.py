@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unbottle.ops.sparse import sampled
+from unbottle.ops.sampled_matmul import sampled
 
 
 @pytest.mark.parametrize("words", [3, 7, 8, 20])

@@ -5,8 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbottle.ops import top
-
 
 def by_sorting(row: list[float], k: int) -> list[int]:
     return sorted(sorted(range(len(row)), key=lambda column: (-row[column], column))[:k])

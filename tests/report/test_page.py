@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 from self_contained import read_page
 
-from unbottle.report.bars import bars
-from unbottle.report.colours import PARTITIONS, SERIES, colour, legend
-from unbottle.report.html import paragraph, picture, preformatted, table
-from unbottle.report.markdown import markdown
-from unbottle.report.page import Section, page
-from unbottle.report.words import next_words, running_text, shown
+from unbottle.report.page import Section, markdown, page, paragraph, picture, preformatted, table
+from unbottle.report.palette import PARTITIONS, SERIES, colour, legend
+from unbottle.report.widgets import bars, next_words, running_text, shown
 
 ATTACK = "<script>alert(1)</script>\"'&"
 

@@ -26,7 +26,7 @@ def test_table_is_aligned() -> None:
 
 
 def test_plots(tmp_path) -> None:
-    plot = pytest.importorskip("unbottle.report.plot")
+    plot = pytest.importorskip("unbottle.report.plots")
     one, two = Estimate.of([1.0, 1.2]), Estimate.of([0.9])
     plot.dots({"Softmax + Mi": one, "C": two}, tmp_path / "dots.png", label="perplexity", mark="Softmax + Mi")
     plot.curves({"C": [(1.0, one), (10.0, two)]}, tmp_path / "curves.png", x="size", y="loss")

@@ -18,20 +18,19 @@ import tiny_training as tiny
 from killing import kill_at
 
 import unbottle.train.checkpoints
-import unbottle.train.plain_checkpoints
 from unbottle.train import Preempted, train_lm
 from unbottle.train.trainer import LanguageTrainer
 
 PLACES = {
     "step": (LanguageTrainer, "training_step"),
     "write": (
-        unbottle.train.plain_checkpoints,
+        unbottle.train.checkpoints,
         "write_state",
     ),  # in the middle of a checkpoint: weights are there, the rest is not
     "seal": (unbottle.train.checkpoints, "put_folder"),  # all files are there, the name is not
     "rotate": (Path, "unlink"),
-    "states": (unbottle.train.states, "put_file"),  # while hidden states are written
-    "model": (unbottle.train.everything, "save_folder"),  # after the last step
+    "states": (unbottle.train.hidden_state_cache, "put_file"),  # while hidden states are written
+    "model": (unbottle.train.modes, "save_folder"),  # after the last step
 }
 
 

@@ -12,8 +12,8 @@ import torch
 from unbottle.data import StreamedWindows
 from unbottle.train import train_lm
 from unbottle.train.checkpoints import latest
+from unbottle.train.divergence import Watch
 from unbottle.train.trainer import LanguageTrainer
-from unbottle.train.watch import Watch
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, at: int, value: float) -> None:

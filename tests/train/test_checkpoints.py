@@ -10,10 +10,9 @@ import pytest
 import tiny_training as tiny
 from safetensors import SafetensorError
 
-from unbottle.train import plain_checkpoints, train_lm
-from unbottle.train.checkpoints import latest, rotate, seal
-from unbottle.train.files import whole_disk
-from unbottle.train.plain_state import write_state
+from unbottle.files import whole_disk
+from unbottle.train import train_lm
+from unbottle.train.checkpoints import latest, rotate, seal, write_state
 
 FULL = [  # as they were seen on a disk that was full
     OSError(errno.ENOSPC, "No space left on device"),

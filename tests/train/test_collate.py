@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from unbottle.train.collate import collate
+from unbottle.train.trainer import collate
 
 
 def window(*ids: int) -> dict[str, torch.Tensor]:

@@ -10,7 +10,7 @@ import tiny_training as tiny
 import torch
 from safetensors.torch import load_file
 
-from unbottle.train import states, train_lm
+from unbottle.train import hidden_state_cache, train_lm
 
 METHODS = ["softmax+cpr:5,20+mi", "ps+c", "softmax+wbwr:3"]
 
@@ -51,7 +51,7 @@ def test_rows_of_different_lengths(tmp_path) -> None:
 
 
 def store(folder, model, windows):
-    return states.open_store(folder, model, windows, torch.float32, "float32")
+    return hidden_state_cache.open_store(folder, model, windows, torch.float32, "float32")
 
 
 def test_a_store_is_for_one_model_one_text_and_one_depth(tmp_path) -> None:
@@ -62,7 +62,7 @@ def test_a_store_is_for_one_model_one_text_and_one_depth(tmp_path) -> None:
         store(tmp_path, tiny.model(seed=1), windows).folder,
         store(tmp_path, tiny.model("softmax+c"), windows).folder,
         store(tmp_path, model, tiny.windows(seed=1)).folder,
-        states.open_store(tmp_path, model, windows, torch.bfloat16, "float32").folder,
+        hidden_state_cache.open_store(tmp_path, model, windows, torch.bfloat16, "float32").folder,
     ]
     with torch.no_grad():
         next(model.parameters())[3, 2] += 1e-6
@@ -80,7 +80,7 @@ def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(len(batch["input_ids"]))
         return batch["input_ids"][:, :, None, None].expand(-1, -1, 3, 16).float()
 
-    made = states.StateStore(tmp_path, shape, torch.float32)
+    made = hidden_state_cache.StateStore(tmp_path, shape, torch.float32)
     made.fill(windows, layers, 3, lambda *told: None)
     files = sorted(tmp_path.glob("*.safetensors"))
     assert len(files) == 3
@@ -92,7 +92,7 @@ def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     files[1].write_bytes(files[1].read_bytes()[:-1])
     asked.clear()
     with pytest.warns(UserWarning, match=rf"{files[1].name} is not used \(it can not be read: .*made again"):
-        states.StateStore(tmp_path, shape, torch.float32).fill(windows, layers, 3, lambda *told: None)
+        hidden_state_cache.StateStore(tmp_path, shape, torch.float32).fill(windows, layers, 3, lambda *told: None)
     assert asked == [3, 1, 3, 1]
 
 
@@ -100,7 +100,7 @@ def test_an_edited_or_foreign_part_is_not_used(tmp_path) -> None:
     windows, shape = tiny.windows(130), (11, 12, 3, 16)
 
     def fill(folder, layers=1.0):
-        made = states.StateStore(folder, shape, torch.float32)
+        made = hidden_state_cache.StateStore(folder, shape, torch.float32)
         made.fill(
             windows, lambda batch: torch.full((len(batch["input_ids"]), 12, 3, 16), layers), 3, lambda *told: None
         )
@@ -133,6 +133,6 @@ def test_a_store_under_a_wrong_name_is_refused(tmp_path) -> None:
 
 
 def test_a_store_that_does_not_fit(tmp_path) -> None:
-    huge = states.StateStore(tmp_path, (20, 10**9, 3, 768), torch.float32)
+    huge = hidden_state_cache.StateStore(tmp_path, (20, 10**9, 3, 768), torch.float32)
     with pytest.raises(OSError, match=r"the hidden states need .* GB in .*: set states to a folder with more room"):
         huge.fill(None, None, 4, lambda *told: None)

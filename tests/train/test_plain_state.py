@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from unbottle.train.plain_checkpoints import random_state, set_random_state
-from unbottle.train.plain_state import read_state, write_state
+from unbottle.train.checkpoints import random_state, read_state, set_random_state, write_state
 
 
 def test_everything_comes_back(tmp_path) -> None:

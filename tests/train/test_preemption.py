@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import tiny_training as tiny
 
-from unbottle.cli.ending import ending
+from unbottle.cli.errors import ending
 from unbottle.train import Preempted, train_lm
-from unbottle.train.preemption import PREEMPTED, Preemption
+from unbottle.train.callbacks import PREEMPTED, Preemption
 
 SCRIPT = Path(__file__).with_name("killed.py")
 ALL = {"accumulate": 2, "eval_every": 3, "epochs": 1.7, "max_steps": None, "save_every": None}

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbottle.train.shared_batches import NOTHING, SharedBatches, SharedRows
+from unbottle.train.distributed import NOTHING, SharedBatches, SharedRows
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 4))

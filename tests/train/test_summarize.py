@@ -18,9 +18,9 @@ from peft import PeftModel
 from transformers import AutoModelForSeq2SeqLM
 from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
 
-from unbottle.hf.prefix import prefix_of
+from unbottle.hf.pretrained import prefix_of
 from unbottle.train import SUMMARIZE_PRESETS, train_summarize
-from unbottle.train.head_alone import FrozenBackbone
+from unbottle.train.modes import FrozenBackbone
 
 SCRIPT = Path(__file__).with_name("killed_summaries.py")
 

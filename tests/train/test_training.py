@@ -97,7 +97,7 @@ def test_a_stream_goes_on_after_a_break(train: str, tmp_path, monkeypatch: pytes
 
 
 def test_the_head_must_be_reached(tmp_path) -> None:
-    from unbottle.hf.guards import BypassedHeadError
+    from unbottle.hf.integrations.guards import BypassedHeadError
 
     model = attach(tiny.model(None), "softmax+c")
     model.head.requires_grad_(False)

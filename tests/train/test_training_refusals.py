@@ -10,7 +10,7 @@ from transformers import T5Config, T5ForConditionalGeneration
 
 from unbottle.data import StreamedWindows, Windows
 from unbottle.train import PRESETS, Settings, train_lm
-from unbottle.train.folder import locked
+from unbottle.train.run import locked
 
 
 @pytest.mark.parametrize(

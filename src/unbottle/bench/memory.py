@@ -1,4 +1,7 @@
-"""Peak memory of one case, measured in a process of its own."""
+"""Peak memory of one case, measured in a process of its own.
+
+python -m unbottle.bench.memory: do one case once, print the peak memory. The case comes as JSON on stdin.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from unbottle.bench.case import Case
+from unbottle.bench.cases import HEAD, Case
 
 STATUS = Path("/proc/self/status")
 # glibc gives back at once what is freed. As it is set, it keeps some hundred MB of holes, more or fewer each run,
@@ -18,7 +21,7 @@ TIDY = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 def peak_memory(case: Case) -> float:
     """MB that a process uses at most while it does once what a case measures: weights, Python, all included."""
-    command = [sys.executable, "-m", "unbottle.bench.child"]
+    command = [sys.executable, "-m", "unbottle.bench.memory"]
     given = json.dumps(case.to_dict())
     child = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=os.environ | TIDY)
     if child.returncode != 0:
@@ -46,3 +49,23 @@ def own_peak() -> float:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1024**2 if sys.platform == "darwin" else peak / 1024
+
+
+def main() -> None:
+    import torch
+
+    from unbottle.bench.models import Models
+    from unbottle.bench.timing import work
+
+    case = Case.of(json.load(sys.stdin))
+    torch.set_num_threads(case.threads)
+    models = Models(case.point.shape, positions=case.point.positions, dtype=case.dtype)
+    todo = work(models.model(case.variant, head_alone=case.point.measure in HEAD), case.point)
+    todo.prepare()
+    forget_peak()
+    todo.run()
+    print(json.dumps({"peak_mb": own_peak()}))
+
+
+if __name__ == "__main__":
+    main()

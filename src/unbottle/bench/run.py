@@ -1,24 +1,144 @@
-"""run: measure what is planned, group by group."""
+"""What a measurement depends on and the settings do not say: processor and versions. No names of machines.
+
+What the library promises to cost at most, as ratios to the plain model. They stand beside what was measured.
+
+Row: what was measured of one case, beside the plain model at the same point.
+
+run: measure what is planned, group by group.
+"""
 
 from __future__ import annotations
 
 import gc
+import importlib.metadata
+import os
+import platform
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import torch
 from transformers.utils import logging
 
-from unbottle.bench.case import HEAD, Case, Group
-from unbottle.bench.limits import limit
+from unbottle.bench.cases import HEAD, Case, Group, Point, Settings, Shape, Variant, plan
 from unbottle.bench.memory import peak_memory
 from unbottle.bench.models import Models
-from unbottle.bench.plan import plan
-from unbottle.bench.rounds import Clock, SystemClock, Times, take_turns
-from unbottle.bench.row import Row
-from unbottle.bench.settings import Settings
-from unbottle.bench.shape import Shape
-from unbottle.bench.work import work
+from unbottle.bench.timing import Clock, SystemClock, Time, Times, take_turns, work
+
+
+def machine() -> dict[str, Any]:
+    versions = {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")}
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {"python": platform.python_version()} | versions,
+    }
+
+
+def processor() -> str:
+    """The model name of the processor, as Linux tells it, else what Python knows."""
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+@dataclass(frozen=True)
+class Limit:
+    time: float | None = None
+    memory: float | None = None
+
+
+CPR, C, MOS, CEPR = "softmax+cpr:20,100+mi", "softmax+c+mi", "mos", "softmax+cepr:20"
+SIZES = {"gpt2": (4, 200, 0), "t5-small": (8, 64, 512), "vocab-152k": (4, 1024, 0)}  # batch, length, source length
+LIMITS = {
+    ("gpt2", CPR, "train", None): Limit(1.00, 0.95),
+    ("gpt2", CPR, "loss", None): Limit(0.98),
+    ("gpt2", CPR, "forward", None): Limit(1.04),
+    ("gpt2", CPR, "decode", 128): Limit(1.06),
+    ("gpt2", CPR, "decode", 1024): Limit(1.08),
+    ("gpt2", C, "train", None): Limit(0.98),
+    ("gpt2", MOS, "train", None): Limit(1.40),
+    ("t5-small", CEPR, "train", None): Limit(1.06),
+    ("vocab-152k", CPR, "train", None): Limit(None, 0.50),
+}
+
+
+def limit(point: Point, variant: Variant, *, dtype: str, threads: int) -> Limit:
+    """The limit of a case; none where its sizes are not those of the promise."""
+    name = point.shape.name
+    promised = (dtype, threads, variant.path) == ("float32", 2, "auto") and point.axis is None
+    if not promised or SIZES.get(name) != (point.batch, point.length, point.source_length):
+        return Limit()
+    return LIMITS.get((name, variant.method, point.measure, point.context), Limit())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Times are medians; ratios are the median divided by that of the plain model."""
+
+    point: Point
+    variant: Variant
+    times: tuple[Time, ...]
+    plain: tuple[Time, ...]
+    peak_mb: float | None = None
+    plain_peak_mb: float | None = None
+    limit: Limit
+
+    @property
+    def cpu(self) -> float:
+        return median(time.cpu for time in self.times)
+
+    @property
+    def wall(self) -> float:
+        return median(time.wall for time in self.times)
+
+    @property
+    def cpu_ratio(self) -> float:
+        return self.cpu / median(time.cpu for time in self.plain)
+
+    @property
+    def wall_ratio(self) -> float:
+        return self.wall / median(time.wall for time in self.plain)
+
+    @property
+    def memory_ratio(self) -> float | None:
+        if self.peak_mb is None or self.plain_peak_mb is None:
+            return None
+        return self.peak_mb / self.plain_peak_mb
+
+    @property
+    def words(self) -> int:
+        """How many next words one step predicts."""
+        return self.point.batch * (1 if self.point.measure == "decode" else self.point.length)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for programs. Seconds and MB."""
+        point = self.point
+        return {
+            "shape": point.shape.name,
+            "vocabulary": point.shape.vocabulary,
+            "measure": point.measure,
+            "batch": point.batch,
+            "length": point.length,
+            "source_length": point.source_length or None,
+            "context": point.context,
+            "scale": None if point.axis is None else {"axis": point.axis, "value": point.value},
+            "method": self.variant.method,
+            "path": self.variant.path,
+            "cpu": {"median": self.cpu, "ratio": self.cpu_ratio, "times": [time.cpu for time in self.times]},
+            "wall": {"median": self.wall, "ratio": self.wall_ratio, "times": [time.wall for time in self.times]},
+            "memory": None if self.peak_mb is None else {"peak_mb": self.peak_mb, "ratio": self.memory_ratio},
+            "at_most": {"time": self.limit.time, "memory": self.limit.memory},
+        }
+
 
 MEMORY_WORK = 3  # a process of its own: imports, a model, and the run
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from unbottle.cli.early import check_model
+from unbottle.cli.options import check_model
 
 EXAMPLES = """
 unbottle app gpt2 runs/cpr/model
@@ -36,7 +36,7 @@ def app(
     Causal models and encoder-decoder models may be mixed; each gets the tabs it can fill. The page knows the models
     named here and no others, answers this machine alone, and loads nothing from the internet. Ctrl-C ends it.
     """
-    from unbottle.cli.run_folder import config_of
+    from unbottle.cli.output import config_of
 
     if len(model) > MOST:
         raise ValueError(f"{len(model)} models: at most {MOST} fit side by side. Give fewer.")
@@ -59,9 +59,9 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
     if importlib.util.find_spec("gradio") is None:
         raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
     refuse_address(host, port)
-    from unbottle.app.shown_model import ShownModel
-    from unbottle.cli.causal_model import any_model, short_names
-    from unbottle.eval.device import best_device
+    from unbottle.app.predictions import ShownModel
+    from unbottle.cli.models import any_model, short_names
+    from unbottle.eval.inference import best_device
 
     models = []
     for name, path in zip(short_names(paths), paths, strict=True):

@@ -7,14 +7,11 @@ from typing import Annotated
 
 import typer
 
-from unbottle.bench.case import MEASURES
-from unbottle.bench.scale import AXES, Scale
-from unbottle.bench.settings import DTYPES, Settings
-from unbottle.bench.shape import SHAPES
-from unbottle.cli.early import check_method
-from unbottle.cli.ending import INTERRUPTED
+from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, Scale, Settings
+from unbottle.cli.errors import INTERRUPTED
+from unbottle.cli.options import check_method
 from unbottle.cli.output import show
-from unbottle.cli.progress import progress
+from unbottle.progress import progress
 
 EXAMPLES = """
 unbottle bench --shape gpt2
@@ -96,7 +93,7 @@ def bench(
     if dry_run:
         import json
 
-        from unbottle.cli.run_folder import config_of
+        from unbottle.cli.output import config_of
 
         print(json.dumps(config_of("bench", settings.to_dict()), indent=1))
         return
@@ -105,10 +102,8 @@ def bench(
 
 def execute(settings: Settings, output: Path | None) -> None:
     """Measure, print, write."""
-    from unbottle.bench.machine import machine
-    from unbottle.bench.record import prepare, save
-    from unbottle.bench.run import Bench
-    from unbottle.bench.table import document
+    from unbottle.bench.report import document, prepare, save
+    from unbottle.bench.run import Bench, machine
 
     if output is not None:
         prepare(output)

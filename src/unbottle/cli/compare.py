@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.early import check_choice, check_method, check_model, check_place
-from unbottle.cli.ending import INTERRUPTED
+from unbottle.cli.errors import INTERRUPTED
+from unbottle.cli.options import check_choice, check_method, check_model, check_place
 from unbottle.cli.output import show
-from unbottle.cli.progress import progress
-from unbottle.data.named import NAMED, TEXT_NAMES
+from unbottle.data.sources import NAMED, TEXT_NAMES
+from unbottle.progress import progress
 
 EXAMPLES = """
 unbottle compare --model smollm2 --data python
@@ -95,7 +95,7 @@ def compare(
     if not dry_run:
         check_model(model)
         check_place(data, TEXT_NAMES if pairs is None else NAMED)
-    from unbottle.recipes.compare.choices import comparison_from, rows_from, summary_comparison_from
+    from unbottle.experiments.compare_summaries import comparison_from, rows_from, summary_comparison_from
 
     how: Any
     if pairs is None:
@@ -114,12 +114,11 @@ def compare(
         chosen = {"methods": rows, "seeds": list(range(seeds)), "work": str(work), "output": str(output)}
         print(json.dumps({**chosen, "comparison": how.to_dict()}, indent=1))
         return
-    from unbottle.cli.causal_model import language_model, refuse_other_kind
-    from unbottle.cli.phases import one_line_warnings
-    from unbottle.recipes.compare.choices import with_model
-    from unbottle.recipes.compare.compare_lab import CompareLab
-    from unbottle.recipes.compare.run import compare as run
-    from unbottle.recipes.compare.summary_rows import SummaryCompareLab, compare_summaries
+    from unbottle.cli.models import language_model, refuse_other_kind
+    from unbottle.experiments.compare import CompareLab
+    from unbottle.experiments.compare import compare as run
+    from unbottle.experiments.compare_summaries import SummaryCompareLab, compare_summaries, with_model
+    from unbottle.progress import one_line_warnings
 
     rates = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
     more = (f" --batch {batch}" if batch else "") + (f" --gradients {gradients}" if gradients else "")

@@ -1,18 +1,193 @@
-"""unbottle doctor: what is installed, what is missing, and how to get it."""
+"""What is installed and what is not: checks that say what a missing thing is for and how to get it.
+
+unbottle doctor: what is installed, what is missing, and how to get it.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from unbottle.cli.ending import FAILED
+from unbottle.cli.errors import FAILED
 
-if TYPE_CHECKING:
-    from unbottle.cli.health import Check
+OK, MISSING, LOW = "ok", "missing", "low"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox")
+HIDDEN_EXTRAS = ("dev",)
+DISK, MEMORY = 5e9, 4e9  # bytes: what a small model and its checkpoints take, and what it takes to train it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing. Without what is `needed` nothing works; the rest is for some commands."""
+
+    name: str
+    status: str
+    found: str = ""
+    purpose: str = ""
+    remedy: str = ""
+    needed: bool = False
+
+
+def checks() -> list[Check]:
+    """Everything, the needed things first."""
+    return [python(), *packages(), *extras(), *others(), *machine()]
+
+
+def python() -> Check:
+    """The interpreter, beside what pyproject.toml requires."""
+    from packaging.specifiers import SpecifierSet
+
+    wanted, found = SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]), platform.python_version()
+    right = wanted.contains(found, prereleases=True)
+    remedy = "" if right else f"make an environment with Python {wanted}"
+    return Check(name="python", status=OK if right else MISSING, found=found, remedy=remedy, needed=True)
+
+
+def packages() -> Iterator[Check]:
+    """What unbottle can not do without, in a version that it knows."""
+    for requirement in requirements(""):
+        found = version(requirement.name)
+        right = found is not None and requirement.specifier.contains(found, prereleases=True)
+        remedy = "" if right else f"pip install '{str(requirement).partition(';')[0].strip()}'"
+        yield Check(
+            name=requirement.name, status=OK if right else MISSING, found=found or "", remedy=remedy, needed=True
+        )
+
+
+def extras() -> Iterator[Check]:
+    """Optional features, by the name that pip knows them by."""
+    declared = importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []
+    for extra in declared:
+        wanted = [] if extra in HIDDEN_EXTRAS else requirements(extra)
+        if not wanted:
+            continue
+        lacking = [requirement.name for requirement in wanted if version(requirement.name) is None]
+        names = ", ".join(f"{each.name} {version(each.name)}" for each in wanted if each.name not in lacking)
+        yield Check(
+            name=f"extra {extra}",
+            status=MISSING if lacking else OK,
+            found=names,
+            purpose=f"lacks {', '.join(lacking)}" if lacking else "",
+            remedy=f"pip install 'unbottle[{extra}]'" if lacking else "",
+        )
+
+
+def others() -> Iterator[Check]:
+    """What no extra brings."""
+    spacy_model = "en_core_web_sm"
+    yield package("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed")
+    yield package("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'")
+    yield package("gguf", "models in GGUF files", "pip install gguf")
+    yield package("mauve-text", "the metric mauve", "pip install mauve-text   (GPLv3)")
+    yield package("spacy", "proper nouns by spaCy; else by NLTK or by rules", "pip install spacy")
+    yield package(
+        spacy_model, "the same", f"python -m spacy download {spacy_model}", title=f"spaCy model {spacy_model}"
+    )
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    yield Check(
+        name="browser",
+        status=OK if browser else MISSING,
+        found=Path(browser).name if browser else "",
+        purpose="" if browser else "the tests of the web page",
+        remedy="" if browser else "apt install chromium, or any other Chrome",
+    )
+
+
+def machine() -> Iterator[Check]:
+    free = shutil.disk_usage(Path.cwd()).free
+    yield limit("disk", free, DISK, "free here", "models and checkpoints")
+    if (memory := available_memory()) is not None:
+        yield limit("memory", memory, MEMORY, "available", "training a small model")
+    yield Check(name="cores", status=OK, found=str(cores()))
+    yield Check(name="device", status=OK, found=device())
+    yield hub()
+
+
+def hub() -> Check:
+    from unbottle.hub_access import reachable
+
+    name = "Hugging Face Hub"
+    if reachable():
+        return Check(name=name, status=OK, found="answers")
+    return Check(
+        name=name,
+        status=MISSING,
+        purpose="models and data sets by name",
+        remedy="a network; folders and files do without",
+    )
+
+
+def package(name: str, purpose: str, remedy: str, *, title: str = "") -> Check:
+    found = version(name)
+    status = MISSING if found is None else OK
+    absent = found is None
+    return Check(name=title or name, status=status, found=found or "", purpose=purpose * absent, remedy=remedy * absent)
+
+
+def limit(name: str, value: float, least: float, what: str, purpose: str) -> Check:
+    enough = value >= least
+    return Check(
+        name=name,
+        status=OK if enough else LOW,
+        found=f"{value / 1e9:.1f} GB {what}",
+        purpose="" if enough else purpose,
+        remedy="" if enough else f"{least / 1e9:.0f} GB are comfortable",
+    )
+
+
+def requirements(extra: str) -> list:
+    """What unbottle declares: for every use, or for an extra."""
+    from packaging.requirements import Requirement
+
+    found = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
+
+    def applies(each: Requirement, extra: str) -> bool:
+        return each.marker is None or each.marker.evaluate({"extra": extra})
+
+    plain = [each for each in found if applies(each, "")]
+    return [each for each in found if each not in plain and applies(each, extra)] if extra else plain
+
+
+def version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def device() -> str:
+    """Where models run."""
+    if importlib.util.find_spec("torch") is None:
+        return "none without torch"
+    from unbottle.eval.inference import best_device
+
+    return best_device()
+
+
+def available_memory() -> int | None:
+    """As Linux tells it; elsewhere it is not known without another package."""
+    told = Path("/proc/meminfo")
+    if not told.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in told.read_text(encoding="utf-8").splitlines() if ":" in line)
+    return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
+
 
 EXAMPLES = """
 unbottle doctor
@@ -25,7 +200,6 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = F
 
     Exit code 0: all that unbottle needs is here, whatever optional things are missing. 1: something it needs is not.
     """
-    from unbottle.cli.health import OK, checks
 
     found = checks()
     sick = [check for check in found if check.needed and check.status != OK]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unbottle.cli.aligned import aligned
-from unbottle.cli.early import MODELS_HELP, check_file, check_model
-from unbottle.cli.progress import progress
+from unbottle.cli.options import MODELS_HELP, check_file, check_model
+from unbottle.progress import progress
+from unbottle.tables import aligned
 
 if TYPE_CHECKING:
     from unbottle.data.analogy import Analogy
@@ -72,7 +72,7 @@ def eval_analogy(
     several tokens. Beside it stand the mean probability of both answers and of the two words of the parallelogram that
     are wrong. With --write or --training-text no model is needed.
     """
-    from unbottle.cli.run_folder import config_of, prepare, prepare_file, write_run, write_text
+    from unbottle.cli.output import config_of, prepare, prepare_file, write_run, write_text
 
     choice = Choice(
         kind=None if kind is None else tuple(kind),
@@ -129,7 +129,7 @@ def contexts(choice: Choice, part: str) -> list[Analogy]:
 
 def evaluate(models: Sequence[str], items: Sequence[Analogy], *, batch: int) -> dict[str, AnalogyResult]:
     """One model after the other, so that only one is in memory."""
-    from unbottle.cli.causal_model import causal_model, refuse_other_kind, short_names
+    from unbottle.cli.models import causal_model, refuse_other_kind, short_names
     from unbottle.eval.analogy import analogy
 
     for path in models:  # before the first of them has worked

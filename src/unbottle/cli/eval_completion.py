@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.early import MODEL_HELP, TEXT_HELP, check_file, check_model
-from unbottle.cli.markdown import markdown, number
+from unbottle.cli.options import MODEL_HELP, TEXT_HELP, check_file, check_model
 from unbottle.cli.output import show
-from unbottle.cli.progress import progress
 from unbottle.cli.text_part import HELP, TextPart
+from unbottle.progress import progress
+from unbottle.tables import markdown, number
 
 if TYPE_CHECKING:
     from unbottle.eval.completion import Completion, Protocol
@@ -55,7 +55,7 @@ def eval_completion(
     alone; P Ratio is proper nouns generated to proper nouns in the truth. With --output the continuations are
     written as they come, and a run that was killed goes on from there.
     """
-    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.cli.output import config_of, prepare, write_run
 
     settings = {"prompts": numbers(prompts), "words": words, "top_k": top_k, "samples": samples, "seed": seed}
     files = {"data": data, "column": text_column, "part": part, "from": None if from_file is None else str(from_file)}
@@ -92,9 +92,9 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def evaluate(model: str, text: TextPart, protocol: Protocol, tagger: str, output: Path | None) -> Completion:
-    from unbottle.cli.causal_model import causal_model
+    from unbottle.cli.models import causal_model
     from unbottle.eval.completion import completion
-    from unbottle.eval.device import best_device
+    from unbottle.eval.inference import best_device
     from unbottle.eval.proper_nouns import tagger as tagger_of
 
     text.check()
@@ -107,8 +107,7 @@ def evaluate(model: str, text: TextPart, protocol: Protocol, tagger: str, output
 
 
 def again(path: Path, tagger: str) -> Completion:
-    from unbottle.eval.completion import rescore
-    from unbottle.eval.completion_file import read_completions
+    from unbottle.eval.completion import read_completions, rescore
     from unbottle.eval.proper_nouns import tagger as tagger_of
 
     settings, rows = read_completions(path)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.early import MODEL_HELP, check_model
-from unbottle.cli.markdown import markdown, number
+from unbottle.cli.options import MODEL_HELP, check_model
 from unbottle.cli.output import show
+from unbottle.tables import markdown, number
 
 EXAMPLES = """
 unbottle eval lm-eval runs/cpr/model --tasks lambada_openai
@@ -33,7 +33,7 @@ def eval_lm_eval(
 
     The harness loads the folder itself, unchanged; all that is added here is that it knows our heads.
     """
-    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.cli.output import config_of, prepare, write_run
 
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     settings = {"model": model, "tasks": names, "batch": batch, "limit": limit, "shots": shots}
@@ -51,8 +51,8 @@ def eval_lm_eval(
 
 
 def evaluate(model: str, tasks: list[str], **options: Any) -> dict[str, Any]:
-    from unbottle.cli.causal_model import fetched
-    from unbottle.cli.plain_model import plain_model
+    from unbottle.cli.methods import plain_model
+    from unbottle.cli.models import fetched
     from unbottle.eval.harness import harness
 
     plain_model(model)  # what is no language model is refused here, in one sentence, not by the harness

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unbottle.cli.early import MODELS_HELP, TEXT_HELP, check_model
-from unbottle.cli.markdown import markdown, number
+from unbottle.cli.options import MODELS_HELP, TEXT_HELP, check_model
 from unbottle.cli.output import show
-from unbottle.cli.progress import progress
 from unbottle.cli.text_part import HELP, TextPart
+from unbottle.progress import progress
+from unbottle.tables import markdown, number
 
 if TYPE_CHECKING:
     from unbottle.eval.perplexity import Perplexity
@@ -69,7 +69,7 @@ def eval_perplexity(
     as top if it is among the k most likely words, else as elsewhere. Proper nouns are what the tagger finds. Models
     that are compared need one tokenizer, and --reference makes their groups the same.
     """
-    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.cli.output import config_of, prepare, write_run
 
     text = TextPart(data=data, column=text_column, part=part)
     measure = Measure(
@@ -91,10 +91,9 @@ def eval_perplexity(
 
 def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> tuple[dict[str, Perplexity], str]:
     """The results, and what was measured. Only one model is in memory at a time, and the reference."""
-    from unbottle.cli.causal_model import causal_model, refuse_other_kind, short_names
-    from unbottle.eval.device import best_device
-    from unbottle.eval.overlapping import Overlapping
-    from unbottle.eval.perplexity import perplexity
+    from unbottle.cli.models import causal_model, refuse_other_kind, short_names
+    from unbottle.eval.inference import best_device
+    from unbottle.eval.perplexity import Overlapping, perplexity
     from unbottle.eval.proper_nouns import tagger as tagger_of
 
     for path in (*models, *filter(None, [measure.reference])):  # before the first of them has worked for an hour

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.aligned import aligned
-from unbottle.cli.early import MODELS_HELP, check_model
-from unbottle.cli.progress import progress
+from unbottle.cli.options import MODELS_HELP, check_model
+from unbottle.progress import progress
+from unbottle.tables import aligned
 
 if TYPE_CHECKING:
     from unbottle.eval.order_bias import OrderBias
@@ -46,11 +46,10 @@ def eval_probe(
     """
     for path in [] if dry_run else model:
         check_model(path)
-    from unbottle.cli.causal_model import causal_model, short_names
-    from unbottle.cli.run_folder import config_of, prepare, write_run
+    from unbottle.cli.models import causal_model, short_names
+    from unbottle.cli.output import config_of, prepare, write_run
+    from unbottle.eval.next_words import PROMPTS, Prompt, probe
     from unbottle.eval.order_bias import order_bias
-    from unbottle.eval.probe import probe
-    from unbottle.eval.prompt import PROMPTS, Prompt
 
     prompts = [Prompt.parse(text) for text in prompt] if prompt else list(PROMPTS)
     settings = {"models": model, "prompts": [each.marked() for each in prompts], "k": k, "shuffles": shuffles}

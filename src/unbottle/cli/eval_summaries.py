@@ -1,24 +1,132 @@
-"""unbottle eval summaries: predictions beside references and sources, with intervals, and two runs compared."""
+"""Predictions out of a file, by themselves or joined with the data they were made from.
+
+Summaries that a model writes on the spot, for `unbottle eval summaries --model`.
+
+unbottle eval summaries: predictions beside references and sources, with intervals, and two runs compared.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unbottle.cli.early import check_file, check_model
-from unbottle.cli.markdown import markdown, number
+from unbottle.cli.options import check_file, check_model
 from unbottle.cli.output import show
-from unbottle.cli.progress import progress
+from unbottle.progress import progress
+from unbottle.tables import markdown, number
 
 if TYPE_CHECKING:
-    from unbottle.cli.summary_files import Files
-    from unbottle.eval.summary_comparison import Comparison
-    from unbottle.eval.summary_examples import Examples
-    from unbottle.eval.summary_scores import Options, Scores
+    from unbottle.eval.generation import Decoding
+    from unbottle.eval.summary_files import Columns, Examples
+    from unbottle.eval.summary_scores import Comparison, Options, Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Which files, and how their columns are called."""
+
+    predictions: Path
+    data: Path | None
+    against: Path | None
+    columns: Columns
+
+    def to_dict(self) -> dict[str, Any]:
+        paths = {name: path and str(path) for name, path in vars(self).items() if name != "columns"}
+        return {**paths, "columns": vars(self.columns)}
+
+    def examples(self, path: Path, needed: Collection[str]) -> tuple[Examples, list[str]]:
+        """The examples of a file of predictions, and what is to be said about them."""
+        from unbottle.data.sources import read_rows
+        from unbottle.eval.summary_files import Examples
+
+        rows, notes = read_rows(path), list[str]()
+        if self.data is not None:
+            rows, notes = self._joined(rows, path)
+        by_id = ["id"] if self.against is not None else []
+        try:
+            return Examples.of(rows, columns=self.columns, needed=[*by_id, *sorted(needed)]), notes
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def _joined(self, rows: list[dict[str, Any]], path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+        """Each prediction with the row of the data that has its id."""
+        from unbottle.data.sources import read_rows
+        from unbottle.eval.summary_files import refuse_duplicates
+
+        assert self.data is not None
+        data, key = read_rows(self.data), self.columns.id
+        for where, those in ((path, rows), (self.data, data)):
+            for place, row in enumerate(those, start=1):
+                if key not in row:
+                    raise ValueError(f"{where}: row {place}: no column {key!r}. There are: {', '.join(row)}.")
+        refuse_duplicates((str(row[key]) for row in data), str(self.data))
+        by_id = {str(row[key]): row for row in data}
+        unknown = [str(row[key]) for row in rows if str(row[key]) not in by_id]
+        if unknown:
+            raise ValueError(
+                f"{path}: {len(unknown)} of {len(rows)} predictions have an id that is not in {self.data}: "
+                f"{', '.join(unknown[:3])}."
+            )
+        found = [{**row, **by_id[str(row[key])], **self._prediction(row)} for row in rows]
+        left = len(by_id) - len({str(row[key]) for row in rows})
+        notes = [f"{left} of {len(data)} rows of {self.data} have no prediction in {path} and are left out."]
+        return found, notes if left else []
+
+    def _prediction(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The prediction is the file's, even if the data has a column of that name."""
+        name = self.columns.prediction
+        return {name: row[name]} if name in row else {}
+
+
+NAME = "predictions.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """A file of documents, how its columns are called, and which of them the metrics need."""
+
+    path: Path
+    columns: Columns
+    needed: Collection[str]
+
+    def read(self) -> list[dict[str, Any]]:
+        """What would be wrong with them later is said now, before a model has worked for hours."""
+        from unbottle.data.sources import read_rows
+        from unbottle.eval.summary_files import Examples
+
+        rows, needed = read_rows(self.path), sorted({"document", *self.needed})
+        try:
+            Examples.of([row | {self.columns.prediction: ""} for row in rows], columns=self.columns, needed=needed)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error
+        return rows
+
+
+def written_summaries(model: str, rows: Rows, decoding: Decoding, folder: Path) -> None:
+    """NAME in the folder: the rows with a prediction each. A file that is not whole is continued."""
+    from unbottle.cli.generate import loaded_seq2seq
+    from unbottle.cli.options import Dropped
+    from unbottle.eval.summary_files import Documents, write_summaries
+    from unbottle.progress import one_line_warnings, progress
+
+    documents = Documents.of_list(rows.read(), rows.columns.document)
+    made = Dropped("document", "summary", "end")
+    with one_line_warnings():
+        network, tokenizer = loaded_seq2seq(model)
+        with progress() as report:
+            try:
+                write_summaries(
+                    network, tokenizer, documents, decoding, folder / NAME,
+                    prediction=rows.columns.prediction, report=report, watch=made.watch,
+                )  # fmt: skip
+            finally:
+                made.tell()
+
 
 EXAMPLES = """
 unbottle eval summaries --predictions runs/cepr/predictions.jsonl --output runs/cepr/scores
@@ -92,17 +200,14 @@ def eval_summaries(
         check_model(model)
         for file in (predictions, data, against):
             check_file(file)
-    from unbottle.cli.run_folder import config_of, prepare, write_run
-    from unbottle.cli.summary_files import Files
-    from unbottle.cli.train_settings import changed, pairs_of
-    from unbottle.cli.written_summaries import NAME, Rows, written_summaries
-    from unbottle.eval.decoding import Decoding
+    from unbottle.cli.output import config_of, prepare, write_run
+    from unbottle.cli.train_options import changed, pairs_of
+    from unbottle.eval.bootstrap import Drawing
+    from unbottle.eval.generation import Decoding
     from unbottle.eval.metrics.entailment import Entailment
-    from unbottle.eval.metrics.mauve_score import Mauve
-    from unbottle.eval.resampling import Drawing
-    from unbottle.eval.summary_examples import Columns
-    from unbottle.eval.summary_metrics import DEFAULT, known
-    from unbottle.eval.summary_scores import Options
+    from unbottle.eval.metrics.mauve import Mauve
+    from unbottle.eval.summary_files import Columns
+    from unbottle.eval.summary_scores import DEFAULT, Options, known
 
     names = known([name.strip() for name in metrics.split(",") if name.strip()] or DEFAULT)
     columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
@@ -139,7 +244,7 @@ def eval_summaries(
 
 def read(files: Files, names: Sequence[str]) -> tuple[dict[str, Examples], list[str]]:
     """The runs, on the examples that they have in common; and what was left out."""
-    from unbottle.eval.summary_examples import in_common
+    from unbottle.eval.summary_files import in_common
 
     needed = needs(names)
     first, notes = files.examples(files.predictions, needed)
@@ -155,7 +260,7 @@ def read(files: Files, names: Sequence[str]) -> tuple[dict[str, Examples], list[
 
 def needs(names: Sequence[str]) -> set[str]:
     """What the metrics are about, by our names for the columns."""
-    from unbottle.eval.summary_metrics import METRICS
+    from unbottle.eval.summary_scores import METRICS
 
     return {need for name in names for need in METRICS[name].needs}
 
@@ -164,8 +269,7 @@ def evaluate(
     runs: dict[str, Examples], names: Sequence[str], tagger: str, options: Options
 ) -> tuple[dict[str, Scores], Comparison | None]:
     from unbottle.eval.proper_nouns import tagger as tagger_of
-    from unbottle.eval.summary_comparison import compare_summaries
-    from unbottle.eval.summary_scores import score_examples
+    from unbottle.eval.summary_scores import compare_summaries, score_examples
 
     tag, scores = tagger_of(tagger), {}
     for name, examples in runs.items():

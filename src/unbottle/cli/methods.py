@@ -1,16 +1,201 @@
-"""unbottle methods: every output layer with its equation, what it adds to a model, and the paper's numbers."""
+"""A model without weights, out of a config alone: what follows from its sizes.
+
+A method on a model: its equations, what it adds, what the paper reports.
+
+The tables of methods in Markdown, as README.md has them.
+
+unbottle methods: every output layer with its equation, what it adds to a model, and the paper's numbers.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.early import check_choice, check_method, check_model
+from unbottle.cli.options import check_choice, check_method, check_model
+from unbottle.experiments.paper import TABLES
+from unbottle.method import LETTERS, Method
 
-if TYPE_CHECKING:
-    from unbottle.spec import Method
+
+def plain_model(model: str | None, shape: str = "") -> Any:
+    """On the meta device, nothing is downloaded but a config: that of a folder or a hub model, or of a shape."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    from unbottle.cli.models import language_model
+
+    config = shape_config(shape) if model is None else own_config(model)
+    auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    with torch.device("meta"), language_model(model or shape, config):
+        return auto.from_config(config)
+
+
+def shape_config(name: str) -> Any:
+    from transformers import AutoConfig
+
+    from unbottle.bench.cases import SHAPES, known
+
+    known("shape", name, tuple(SHAPES))
+    return AutoConfig.for_model(SHAPES[name].model_type, **SHAPES[name].options())
+
+
+def own_config(model: str) -> Any:
+    """That of the model below the head, if it has one."""
+    from unbottle.cli.models import config_of_model
+    from unbottle.hf.configuration import ConfigFace, take_off
+
+    config = config_of_model(model)
+    if isinstance(config, ConfigFace):
+        take_off(config)
+    return config
+
+
+def parameters(module: Any) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+BASES = {
+    "none": "the model as it is",
+    "softmax": "one softmax behind a projection",
+    "mos": "mixture of softmaxes",
+    "pg": "pointer generator: copied probability is added, a gate decides",
+    "ps": "pointer sentinel: copied probability is added, generating is one more place to point at",
+    "copynet": "CopyNet: copied and generated scores are added before normalisation",
+}
+DEFAULT_FORM = "scaled"  # of unbottle.head.projection, which would bring torch
+MI, WBWR = "multiple input states", "word-by-word reranker: a second pass reads the candidates"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """All that is said about a method; `adds` counts parameters by part of the head."""
+
+    method: Method
+    changes: tuple[str, ...]
+    equations: tuple[str, ...]
+    forms: dict[str, tuple[str, ...]]  # how the same is learnt, by the name of the form; all have the same size
+    adds: dict[str, int]
+    plain: int  # parameters of the model without it
+
+    @staticmethod
+    def of(method: Method, model: Any) -> Sheet:
+        """The head is built without memory, as the model is."""
+        import torch
+
+        from unbottle.head import Head
+        from unbottle.head.equations import equations, parameterisation
+        from unbottle.head.projection import FORMS
+        from unbottle.hf.attach import head_config
+
+        with torch.device("meta"):
+            heads = {form: Head(head_config(model, method, form=form)) for form in FORMS}
+        head = heads["paper"]
+        parts = {"L_h": head.L_h, "prior": head.prior, "gate": head.gate}
+        adds = {name: parameters(part) for name, part in parts.items() if part is not None}
+        adds |= {f"L_{name}": parameters(part) for name, part in head.L.items()}
+        return Sheet(
+            method=method,
+            changes=changes(method),
+            equations=tuple(equations(head)),
+            forms={form: tuple(lines) for form, each in heads.items() if (lines := parameterisation(each))},
+            adds={name: count for name, count in adds.items() if count},
+            plain=parameters(model),
+        )
+
+    @property
+    def added(self) -> int:
+        return sum(self.adds.values())
+
+    @property
+    def paper(self) -> dict[str, dict[str, float]]:
+        """What the paper's tables say about it, by table and column."""
+        name = str(self.method)
+        return {title: dict(zip(columns, rows[name], strict=True)) for title, columns, rows in TABLES if name in rows}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "method": str(self.method),
+            "title": self.method.title,
+            "changes": list(self.changes),
+            "equations": list(self.equations),
+            "forms": {name: list(lines) for name, lines in self.forms.items()},
+            "parameters": {"added": self.added, "by part": self.adds, "plain model": self.plain},
+            "paper": self.paper,
+        }
+
+    def __str__(self) -> str:
+        """For people, some lines."""
+        lines = [f"{self.method}   ({self.method.title})", f"  {'; '.join(self.changes)}", ""]
+        lines += [f"    {line}" for line in self.equations]
+        parts = ", ".join(f"{name} {count:,}" for name, count in self.adds.items())
+        lines += ["", f"  adds {self.added:,} parameters ({self.added / self.plain:.1%}){': ' if parts else ''}{parts}"]
+        if DEFAULT_FORM in self.forms:
+            lines.append(f"  learnt as: {'; '.join(self.forms[DEFAULT_FORM])}")
+        for title, row in self.paper.items():
+            lines.append(f"  paper, {title}: {', '.join(f'{name} {number:g}' for name, number in row.items())}")
+        return "\n".join(lines)
+
+
+def changes(method: Method) -> tuple[str, ...]:
+    """What each of its parts is."""
+    found = [BASES[method.base], *(LETTERS[letter].meaning for letter in method.letters)]
+    return (*found, *([WBWR] if method.wbwr else []), *([MI] if method.mi else []))
+
+
+PARTS = ("written", "is", "where", "what it does")
+MODELS = {"Small": "perplexity, GPT-2 Small", "Medium": "perplexity, GPT-2 Medium"}  # of the paper
+TEXTS = ("OWT", "Wiki")
+METHODS = ("method", "adds", *(f"{text}, {model}" for model in MODELS for text in TEXTS))
+SIZES = "20,100"  # as an example
+
+
+def parts() -> str:
+    """What a method is written with: bases, letters, and the two parts with names of their own."""
+    from unbottle.head import Head, HeadConfig
+    from unbottle.head.equations import equations
+
+    def head(method: str) -> Head:
+        return Head(HeadConfig(method=Method.parse(method), hidden_size=1, vocabulary=1000, encoder_decoder=True))
+
+    rows = [["softmax", BASES["softmax"], "every x", "Logit(x) = f_V . w_x"]]
+    for letter, known in sorted(LETTERS.items()):
+        written = f"{letter}:{SIZES}" if known.takes_ks else letter
+        found = head(f"softmax+{written}").partitions
+        where, what = ("; ".join(getattr(part, name) for part in found) for name in ("where", "what"))
+        rows.append([written, known.meaning, where, what])
+    (reranker,) = head("softmax+wbwr:100").partitions
+    rows.append(["wbwr:100", WBWR, reranker.where, reranker.what])
+    rows.append(["mi:3x3", MI, "", equations(head("softmax+mi:3x3"))[0]])
+    for base in ("mos:3", "pg", "ps"):
+        rows.append([base, BASES[base.partition(":")[0]], "", equations(head(base))[1]])
+    (copynet,) = head("copynet").partitions
+    rows.append(["copynet", BASES["copynet"], copynet.where, copynet.what])
+    return table(PARTS, [[code(row[0]), row[1], code(row[2]), code(row[3])] for row in rows])
+
+
+def method_table(sheets: Sequence[Sheet]) -> str:
+    """What each method adds to a model, and the perplexities that the paper reports."""
+    rows = []
+    for sheet in sheets:
+        found = [sheet.paper.get(table, {}).get(text) for table in MODELS.values() for text in TEXTS]
+        numbers = ["" if number is None else f"{number:.2f}" for number in found]
+        rows.append([code(str(sheet.method)), f"{sheet.added / 1e6:.1f} M ({sheet.added / sheet.plain:.1%})", *numbers])
+    return table(METHODS, rows)
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def table(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """One line each, not padded: cells are long."""
+    lines = [title, ["---"] * len(title), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
 
 EXAMPLES = """
 unbottle methods
@@ -40,16 +225,14 @@ def methods(
     A method is a base and parts: softmax (or s), mos:K, pg, ps, copynet; c, e, p, r:k1,k2, mi:LxW, wbwr:k. Parameters
     are those of a head for the model or shape, counted without weights: nothing is downloaded but a config.
     """
-    from unbottle.bench.shape import SHAPES
+    from unbottle.bench.cases import SHAPES
 
     for name in method or ():
         check_method(name)
     check_model(model)
     check_choice("shape", shape, tuple(SHAPES))
-    from unbottle.cli.method_sheet import Sheet
-    from unbottle.cli.plain_model import plain_model
     from unbottle.head.equations import LEGEND  # and every partition registers its letter
-    from unbottle.spec import PAPER_METHODS, Method
+    from unbottle.method import PAPER_METHODS, Method
 
     wanted = [Method.parse(name) for name in method or PAPER_METHODS]
     plain = plain_model(model, shape)
@@ -60,10 +243,7 @@ def methods(
         print(json.dumps([sheet.to_dict() for sheet in sheets], indent=1))
         return
     if as_markdown:
-        from unbottle.cli.method_tables import methods as table
-        from unbottle.cli.method_tables import parts
-
-        print(f"{parts()}\n\n{table(sheets)}")
+        print(f"{parts()}\n\n{method_table(sheets)}")
         return
     print("\n\n".join(map(str, sheets)))
     width = max(map(len, LEGEND))
@@ -75,7 +255,7 @@ def methods(
 
 def fits(method: Method, *, encoder_decoder: bool) -> bool:
     """Whether a model of this kind can have it: e needs an encoder, and the second pass of wbwr none."""
-    from unbottle.spec import LETTERS
+    from unbottle.method import LETTERS
 
     needs_encoder = any(LETTERS[letter].needs_source for letter in method.letters)
     return method.wbwr is None if encoder_decoder else not needs_encoder

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from unbottle.cli.early import check_choice, check_method, check_place
-from unbottle.cli.ending import INTERRUPTED
+from unbottle.cli.errors import INTERRUPTED
+from unbottle.cli.options import check_choice, check_method, check_place
 from unbottle.cli.output import show
-from unbottle.cli.progress import progress
-from unbottle.data.named import NAMED, TEXT_NAMES
+from unbottle.data.sources import NAMED, TEXT_NAMES
+from unbottle.progress import progress
 
 NAMES = (
     "table1", "table2", "table3", "table4", "analogy", "size-curve", "order-bias", "summarization", "t5-size-curve",
@@ -69,7 +69,7 @@ def reproduce(
         check_method(name)
     if data is not None and not dry_run:
         check_place(data, (*TEXT_NAMES, *NAMED))
-    from unbottle.recipes.choices import chosen_experiment, chosen_methods, chosen_preset, chosen_sizes
+    from unbottle.experiments.catalog import chosen_experiment, chosen_methods, chosen_preset, chosen_sizes
 
     what = chosen_experiment(experiment)
     how = chosen_preset(what, preset)
@@ -86,9 +86,9 @@ def reproduce(
         return
     if not data:
         raise ValueError(f"preset {how.name}: has no text of its own. Name one with --data.")
-    from unbottle.cli.causal_model import config_of_model
-    from unbottle.cli.phases import one_line_warnings
-    from unbottle.recipes.reproduce import reproduce as run
+    from unbottle.cli.models import config_of_model
+    from unbottle.experiments.runner import reproduce as run
+    from unbottle.progress import one_line_warnings
 
     with one_line_warnings(), progress() as report:
         for name in filter(None, (how.backbones[size].pretrained for size in sizes)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unbottle.cli.early import check_choice, check_place
+from unbottle.cli.options import check_choice, check_place
 
 WHOLE = "all"
 PARTS = ("test", "valid", "train", WHOLE)
@@ -37,7 +37,7 @@ class TextPart:
     def excerpt(self, tokenizer: Any) -> Excerpt:
         """Token ids of the part, and what was taken of what."""
         from unbottle.data import tokens_of
-        from unbottle.recipes.corpus import Corpus
+        from unbottle.experiments.corpora import Corpus
 
         self.check()
         part, places = self._chosen()
@@ -66,8 +66,8 @@ class TextPart:
         """The name of the part, and where it can be read; None: it has to be cut out."""
         from pathlib import Path
 
-        from unbottle.data.parts import PARTS as ALL
-        from unbottle.data.parts import Part, parts_of
+        from unbottle.data.sources import PARTS as ALL
+        from unbottle.data.sources import Part, parts_of
 
         places = parts_of(self.data)
         part = self.part or ("test" if "test" in places else WHOLE)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.early import MODEL_HELP, TEXT_HELP, check_method, check_model, check_place
+from unbottle.cli.options import MODEL_HELP, TEXT_HELP, check_method, check_model, check_place
 
 DRY_RUN = "Check model and data, print the whole config and what the run would take; train nothing, write nothing."
 EXAMPLES = """
@@ -84,9 +84,9 @@ def train_lm(
     unbottle eval; with --train lora, DIR/adapter is for PEFT. Several processes: torchrun --nproc-per-node 2 -m
     unbottle train lm ..., see docs/distributed.md.
     """
-    from unbottle.cli.launched import is_first
-    from unbottle.cli.run_folder import config_of, prepare, write_run
-    from unbottle.cli.train_settings import form_of_preset, from_file, settings_of
+    from unbottle.cli.options import is_first
+    from unbottle.cli.output import config_of, prepare, write_run
+    from unbottle.cli.train_options import form_of_preset, from_file, settings_of
 
     given = {
         "method": method, "form": form, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
@@ -127,10 +127,10 @@ def train_lm(
 
 def execute(run: dict[str, Any], settings: Any) -> Any:
     """Load, cut into windows, train."""
-    from unbottle.cli.phases import one_line_warnings, phases
-    from unbottle.cli.starting_model import starting_model
+    from unbottle.cli.models import starting_model
+    from unbottle.progress import one_line_warnings, phases
     from unbottle.train import train_lm as train
-    from unbottle.train.quiet import quiet
+    from unbottle.train.callbacks import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
         model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output))
@@ -141,10 +141,10 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
 
 def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
     """Load everything as for training, and say what it would take."""
-    from unbottle.cli.phases import one_line_warnings
-    from unbottle.cli.starting_model import starting_model
-    from unbottle.cli.train_estimate import estimate
-    from unbottle.train.quiet import quiet
+    from unbottle.cli.models import starting_model
+    from unbottle.cli.train_options import estimate
+    from unbottle.progress import one_line_warnings
+    from unbottle.train.callbacks import quiet
 
     with quiet(), one_line_warnings():
         model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output))
@@ -155,7 +155,7 @@ def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
 def data_of(run: dict[str, Any], tokenizer: Any, length: int) -> tuple[Any, Any]:
     """Windows to train on, and to validate with."""
     from unbottle.data import StreamedWindows, TextSource, Windows, read_texts, split, tokens_of
-    from unbottle.data.parts import Part, parts_of
+    from unbottle.data.sources import Part, parts_of
 
     column, path, other = run["text_column"], run["data"], run.get("eval_data")
     parts = parts_of(path)

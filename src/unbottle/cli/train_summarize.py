@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.early import check_method, check_model, check_place
+from unbottle.cli.options import check_method, check_model, check_place
 from unbottle.cli.train_lm import DRY_RUN, document
-from unbottle.data.named import NAMED
+from unbottle.data.sources import NAMED
 
 EXAMPLES = """
 unbottle train summarize --model t5-small --method s+cepr:20 --data samsum --preset paper --output runs/cepr
@@ -109,10 +109,10 @@ def train_summarize(
     without a document or a summary are left out, and what is too long is cut; both are counted. Several processes:
     torchrun --nproc-per-node 2 -m unbottle train summarize ..., see docs/distributed.md.
     """
-    from unbottle.cli.launched import is_first
-    from unbottle.cli.run_folder import config_of, prepare, write_run
-    from unbottle.cli.train_settings import form_of_preset, from_file, settings_of
-    from unbottle.train.summarize_settings import SUMMARIZE_PRESETS
+    from unbottle.cli.options import is_first
+    from unbottle.cli.output import config_of, prepare, write_run
+    from unbottle.cli.train_options import form_of_preset, from_file, settings_of
+    from unbottle.train.arguments import SUMMARIZE_PRESETS
 
     given = {
         "method": method, "form": form, "model": model, "config": config, "tokenizer": tokenizer, "data": data,
@@ -153,9 +153,9 @@ def train_summarize(
 
 def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
     """Load everything as for training, and say what it would take."""
-    from unbottle.cli.phases import one_line_warnings
-    from unbottle.cli.train_estimate import estimate
-    from unbottle.train.quiet import quiet
+    from unbottle.cli.train_options import estimate
+    from unbottle.progress import one_line_warnings
+    from unbottle.train.callbacks import quiet
 
     with quiet(), one_line_warnings():
         model, _, pairs, valid = loaded(run, settings)
@@ -164,8 +164,8 @@ def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
 
 def loaded(run: dict[str, Any], settings: Any) -> tuple[Any, Any, Any, Any]:
     """Read, load, spell: the model, its tokenizer, pairs to train on and to validate with."""
-    from unbottle.cli.starting_model import starting_model
-    from unbottle.hf.prefix import prefix_of
+    from unbottle.cli.models import starting_model
+    from unbottle.hf.pretrained import prefix_of
 
     rows, held_out = data_of(run)
     model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output), encoder_decoder=True)
@@ -176,9 +176,9 @@ def loaded(run: dict[str, Any], settings: Any) -> tuple[Any, Any, Any, Any]:
 
 def execute(run: dict[str, Any], settings: Any) -> Any:
     """Load and train."""
-    from unbottle.cli.phases import one_line_warnings, phases
+    from unbottle.progress import one_line_warnings, phases
     from unbottle.train import train_summarize as train
-    from unbottle.train.quiet import quiet
+    from unbottle.train.callbacks import quiet
 
     with quiet(), one_line_warnings(), phases() as report:
         model, tokenizer, pairs, valid = loaded(run, settings)
@@ -190,7 +190,7 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
 def data_of(run: dict[str, Any]) -> tuple[Any, Any]:
     """Pairs to train on, and to validate with."""
     from unbottle.data import PairSource, read_pairs
-    from unbottle.data.parts import Part, parts_of
+    from unbottle.data.sources import Part, parts_of
 
     columns = {"text_column": run["text_column"], "summary_column": run["summary_column"]}
     parts = parts_of(run["data"], NAMED)

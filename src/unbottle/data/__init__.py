@@ -4,12 +4,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unbottle.data.named import NAMED, NamedPairs
-    from unbottle.data.pair_tokens import Pairs
-    from unbottle.data.pairs import PairSource, read_pairs
-    from unbottle.data.texts import TextSource, read_texts
-    from unbottle.data.tokens import split, tokens_of
-    from unbottle.data.windows import StreamedWindows, Windows
+    from unbottle.data.sources import NAMED, NamedPairs
+    from unbottle.data.summaries import PairSource, read_pairs
+    from unbottle.data.text import TextSource, read_texts
+    from unbottle.data.tokens import Pairs, StreamedWindows, Windows, split, tokens_of
 
 __all__ = [
     "NAMED",
@@ -25,15 +23,15 @@ __all__ = [
     "tokens_of",
 ]
 _MODULES = {
-    "NAMED": "named",
-    "NamedPairs": "named",
-    "PairSource": "pairs",
-    "Pairs": "pair_tokens",
-    "StreamedWindows": "windows",
-    "TextSource": "texts",
-    "Windows": "windows",
-    "read_pairs": "pairs",
-    "read_texts": "texts",
+    "NAMED": "sources",
+    "NamedPairs": "sources",
+    "PairSource": "summaries",
+    "Pairs": "tokens",
+    "StreamedWindows": "tokens",
+    "TextSource": "text",
+    "Windows": "tokens",
+    "read_pairs": "summaries",
+    "read_texts": "text",
     "split": "tokens",
     "tokens_of": "tokens",
 }

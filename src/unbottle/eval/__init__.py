@@ -2,20 +2,22 @@
 
 from unbottle.eval.analogy import AnalogyResult, analogy
 from unbottle.eval.completion import Completion, Protocol, completion, rescore
-from unbottle.eval.decoding import Decoding, Prediction
-from unbottle.eval.generate import predictions
-from unbottle.eval.going_on import going_on
+from unbottle.eval.generation import Decoding, Prediction, continue_prompts, predictions
+from unbottle.eval.next_words import PROMPTS, Probe, Prompt, probe
 from unbottle.eval.order_bias import OrderBias, order_bias
-from unbottle.eval.overlapping import Overlapping
-from unbottle.eval.perplexity import Perplexity, perplexity
-from unbottle.eval.probe import Probe, probe
-from unbottle.eval.prompt import PROMPTS, Prompt
+from unbottle.eval.perplexity import Overlapping, Perplexity, perplexity
 from unbottle.eval.proper_nouns import tagger
-from unbottle.eval.summary_comparison import Comparison, compare_summaries
-from unbottle.eval.summary_examples import Columns, Examples, in_common
+from unbottle.eval.summary_files import Columns, Documents, Examples, in_common, write_summaries
 from unbottle.eval.summary_loss import SummaryLoss, summary_loss
-from unbottle.eval.summary_scores import Options, Score, Scores, score_examples, summary_scores
-from unbottle.eval.write_summaries import Documents, write_summaries
+from unbottle.eval.summary_scores import (
+    Comparison,
+    Options,
+    Score,
+    Scores,
+    compare_summaries,
+    score_examples,
+    summary_scores,
+)
 
 __all__ = [
     "PROMPTS",
@@ -40,7 +42,7 @@ __all__ = [
     "analogy",
     "compare_summaries",
     "completion",
-    "going_on",
+    "continue_prompts",
     "in_common",
     "order_bias",
     "perplexity",

@@ -8,7 +8,7 @@ from itertools import product
 from math import exp, inf, log
 from typing import Any, Protocol
 
-from unbottle.eval.continuation import Continuation, Report, continuations
+from unbottle.eval.word_probability import Continuation, Report, continuations
 
 FLOOR = 2.0  # exp of the entropy of (1/2, 1/2): no model has a lower perplexity
 ALL = "all"

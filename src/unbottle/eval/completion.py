@@ -1,22 +1,226 @@
-"""Text completion: a model goes on with a text, and what it writes is compared with what was written."""
+"""Excerpts of texts: some words to read, and the words that really follow.
+
+Completions on disk: a line of settings, then a line for each continuation, in the order of the work.
+
+Scores of continuations: R1, R1C, R1P, R1PC, R2, P Ratio, CIDEr, NIST.
+
+Text completion: a model goes on with a text, and what it writes is compared with what was written.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
 
-from unbottle.eval.completion_file import NUMBER, CompletionFile
-from unbottle.eval.completion_scores import implementations, scores
-from unbottle.eval.excerpts import excerpts
-from unbottle.eval.proper_nouns import Tagger
-from unbottle.eval.sampling import TOKENS_PER_WORD, continuations
-from unbottle.hf.fingerprint import fingerprint
+from unbottle.eval.generation import TOKENS_PER_WORD, continuations
+from unbottle.eval.metrics import cider as cider_metric
+from unbottle.eval.metrics import nist as nist_metric
+from unbottle.eval.metrics import rouge as rouge_metric
+from unbottle.eval.proper_nouns import Tagger, words_of
+from unbottle.files import Lock, own, whole_disk
+from unbottle.hf.model_identity import fingerprint
+
+WORD = re.compile(r"\S+")  # words are what stands between spaces
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excerpt:
+    """The first `prompt_words` words of sample number `sample`, and the words after them, spaces as in the text."""
+
+    sample: int
+    prompt_words: int
+    prompt: str
+    reference: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def excerpts(texts: Iterable[str], *, prompts: tuple[int, ...], words: int, samples: int, seed: int) -> list[Excerpt]:
+    """`samples` stretches of max(prompts) + words words, drawn without repetition; each is used with every prompt.
+
+    Stretches are cut from each text one after the other, so no two overlap. Ordered by prompt, then as in the text.
+    """
+    if not prompts or min(prompts) < 1 or words < 1 or samples < 1:
+        raise ValueError(f"prompts {prompts}, words {words}, samples {samples}: expected 1 or more of each.")
+    need = max(prompts) + words
+    stretches = []
+    for text in texts:
+        spans = [match.span() for match in WORD.finditer(text)]
+        stretches += [(text, spans[i : i + need]) for i in range(0, len(spans) - need + 1, need)]
+    if not stretches:
+        raise ValueError(f"no text of {need} words or more: {max(prompts)} to read and {words} to compare with.")
+    chosen = sorted(random.Random(seed).sample(range(len(stretches)), min(samples, len(stretches))))
+    found = []
+    for prompt_words in prompts:
+        for sample, place in enumerate(chosen):
+            text, spans = stretches[place]
+            prompt = text[spans[0][0] : spans[prompt_words - 1][1]]
+            reference = text[spans[prompt_words][0] : spans[prompt_words + words - 1][1]]
+            found.append(Excerpt(sample=sample, prompt_words=prompt_words, prompt=prompt, reference=reference))
+    return found
+
+
+NUMBER = "continuations"  # in the settings: how many lines follow
+
+
+class CompletionFile:
+    """A file that grows batch by batch. A run that was killed goes on with the first batch that is not whole.
+
+    A second process that would write to it is refused. `earlier` are the same settings as an earlier version wrote
+    them: a file that begins with them is continued as it is.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any], earlier: dict[str, Any] | None = None) -> None:
+        self.path, self.settings, self.earlier = path, settings, earlier
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock: Lock | None = None
+
+    def __enter__(self) -> CompletionFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def resume(self, batches: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Rows of whole batches that are there already; whatever follows them is cut off."""
+        if self._lock is None:
+            self._lock = own(self.path)
+        if not self.path.exists() or not self.path.stat().st_size:
+            self._write([self.settings], "w")
+            return []
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        if not lines[-1].endswith(b"\n"):
+            lines.pop()  # killed while it was written
+        if not lines:
+            self._write([self.settings], "w")
+            return []
+        settings, *rows = (json.loads(line) for line in lines)
+        if settings not in [
+            json.loads(json.dumps(known)) for known in (self.settings, self.earlier) if known is not None
+        ]:
+            raise ValueError(
+                f"{self.path} belongs to a run with other settings: {_difference(settings, self.settings)}. "
+                "Take another folder, or delete the file."
+            )
+        kept = 0
+        for batch in batches:
+            if kept + len(batch) > len(rows):
+                break
+            kept += len(batch)
+        with self.path.open("r+b") as file:
+            file.truncate(sum(len(line) for line in lines[: kept + 1]))
+        return rows[:kept]
+
+    def add(self, rows: Sequence[dict[str, Any]]) -> None:
+        self._write(rows, "a")
+
+    def _write(self, rows: Sequence[dict[str, Any]], mode: str) -> None:
+        with whole_disk(self.path.parent), self.path.open(mode, encoding="utf-8", newline="\n") as file:
+            file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_completions(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Settings and rows of a file of completions."""
+    try:
+        # bytes: a text may hold characters that end a line for str.splitlines, and only for it
+        settings, *rows = (json.loads(line) for line in path.read_bytes().splitlines())
+        whole = all(isinstance(row["continuation"], str) for row in rows) and len(rows) == settings[NUMBER]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise ValueError(
+            f"{path}: not a whole file of completions, as unbottle eval completion --output DIR writes it. A run that "
+            "was interrupted goes on if it is started again as before."
+        )
+    return settings, rows
+
+
+def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    names = [name for name in {**found, **wanted} if found.get(name) != json.loads(json.dumps(wanted.get(name)))]
+    return ", ".join(f"{name} {found.get(name)} there and {wanted.get(name)} here" for name in names[:3])
+
+
+Row = dict[str, Any]  # prompt, reference, continuation
+
+
+def scores(rows: Sequence[Row], tagger: Tagger) -> dict[str, float | None]:
+    """The paper's eight numbers. ROUGE in percent; None where no text has a proper noun.
+
+    R1 and R2 compare a continuation with its reference, R1C with its prompt; R1P and R1PC do so with proper nouns
+    alone, over the pairs of texts in which there are any. A continuation and its reference are tagged with the prompt
+    before them. P Ratio is the number of proper nouns in all continuations divided by that in all references.
+    """
+    if not rows:
+        raise ValueError("no continuations to score.")
+    r1, r1c, r1p, r1pc, r2 = list[float](), list[float](), list[float](), list[float](), list[float]()
+    made_names, true_names = 0, 0
+    for row in rows:
+        against = rouge_metric.rouge(row["continuation"], row["reference"])
+        r1.append(against["rouge1"])
+        r2.append(against["rouge2"])
+        r1c.append(rouge_metric.rouge(row["continuation"], row["prompt"])["rouge1"])
+        prompt = words_of(row["prompt"], tagger(row["prompt"]))
+        made, true = (names_after(row["prompt"], row[which], tagger) for which in ("continuation", "reference"))
+        made_names, true_names = made_names + len(made), true_names + len(true)
+        for found, wanted in ((r1p, true), (r1pc, prompt)):
+            if made or wanted:
+                found.append(rouge_metric.rouge(" ".join(made), " ".join(wanted))["rouge1"])
+    texts, references = [row["continuation"] for row in rows], [row["reference"] for row in rows]
+    return {
+        "R1": mean(r1),
+        "R1C": mean(r1c),
+        "R1P": mean(r1p),
+        "R1PC": mean(r1pc),
+        "R2": mean(r2),
+        "P Ratio": made_names / true_names if true_names else None,
+        "CIDEr": cider_metric.cider(texts, references),
+        "NIST": nist_metric.nist(texts, references),
+    }
+
+
+def names_after(prompt: str, text: str, tagger: Tagger) -> list[str]:
+    """Proper nouns of a text, tagged as what follows its prompt."""
+    start = len(prompt) + 1
+    whole = f"{prompt} {text}"
+    return words_of(whole, [(first, end) for first, end in tagger(whole) if first >= start])
+
+
+def implementations(tagger: Tagger) -> dict[str, str]:
+    """Whose code each number is."""
+    rouge, proper = rouge_metric.implementation(), f"proper nouns by {tagger.description}"
+    names = f"{proper}; {rouge}; pairs of texts without any are left out"
+    return {
+        "R1": rouge,
+        "R1C": f"{rouge}; against the prompt",
+        "R1P": names,
+        "R1PC": f"{names}; against the prompt",
+        "R2": rouge,
+        "P Ratio": proper,
+        "CIDEr": cider_metric.IMPLEMENTATION,
+        "NIST": nist_metric.implementation(),
+    }
+
+
+def mean(values: Iterable[float]) -> float | None:
+    found = [*values]
+    return sum(found) / len(found) if found else None
+
 
 Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 FILE = "completions.jsonl"

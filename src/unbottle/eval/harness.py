@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import unbottle.hf.saving  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
-from unbottle.eval.device import best_device
+import unbottle.hf.loading  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
+from unbottle.eval.inference import best_device
 
 
 def harness(

@@ -9,8 +9,8 @@ from math import exp, factorial, log
 from random import Random
 from typing import Any
 
-from unbottle.eval.continuation import Report, continuations
-from unbottle.eval.prompt import PROMPTS, Prompt
+from unbottle.eval.next_words import PROMPTS, Prompt
+from unbottle.eval.word_probability import Report, continuations
 
 TriedOrder = tuple[tuple[str, ...], dict[str, float]]  # the options as listed, and log p of each
 

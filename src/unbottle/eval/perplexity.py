@@ -1,22 +1,123 @@
-"""Perplexity of a causal language model, as a whole and by where the true next token was."""
+"""losses_of: -log p of true tokens, from what a model calls logits.
+
+Some of the tokens, and how well they were predicted.
+
+Where the true next token was: in the context, among the most likely words, or elsewhere.
+
+Windows that overlap, so that no token but the first is predicted from little context.
+
+Perplexity of a causal language model, as a whole and by where the true next token was.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unbottle.eval.evaluating import evaluating
-from unbottle.eval.group import Group, Tally
-from unbottle.eval.losses import losses_of
-from unbottle.eval.overlapping import IGNORED, Overlapping
-from unbottle.eval.spans import tokens_of_words
-from unbottle.eval.where import CONTEXT, ELSEWHERE, TOP, in_context, in_top
+from unbottle.eval.inference import evaluating
+from unbottle.eval.proper_nouns import tokens_of_words
+from unbottle.ops.logits import top
+
+
+def losses_of(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[Tensor, "P"]:
+    """log sum_x exp logit(x) - logit(target). What a mixture calls logits are log-probabilities, whose sum is one."""
+    values = logits if logits.dtype == torch.float64 else logits.float()
+    return values.logsumexp(dim=-1) - values.gather(-1, targets[:, None])[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """loss = mean of -log p(token) over its tokens,   perplexity = exp(loss);   None where there is no token."""
+
+    tokens: int
+    share: float
+    loss: float | None
+    perplexity: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass
+class Tally:
+    """A sum in double precision, and how many were added."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, losses: Float[Tensor, "P"], members: Bool[Tensor, "P"] | None = None) -> None:
+        chosen = losses if members is None else losses[members]
+        self.total += float(chosen.double().sum())
+        self.count += len(chosen)
+
+    def group(self, of: int) -> Group:
+        loss = self.total / self.count if self.count else None
+        return Group(tokens=self.count, share=self.count / of, loss=loss, perplexity=exp(loss))
+
+
+def exp(loss: float | None) -> float | None:
+    """Infinite where Python's own would raise: a model may give a token no chance at all."""
+    return None if loss is None else math.exp(loss) if loss < 700 else math.inf
+
+
+CONTEXT, TOP, ELSEWHERE = "context", "top", "elsewhere"
+
+
+def in_context(ids: Int[Tensor, "T"], targets: Int[Tensor, "T-1"]) -> Bool[Tensor, "T-1"]:
+    """Whether targets[t], which follows ids[t], is one of ids[0], ..., ids[t]."""
+    return (targets[:, None] == ids[None, :-1]).tril().any(dim=-1)
+
+
+def in_top(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"], k: int) -> Bool[Tensor, "P"]:
+    """Whether targets are in W(k): the k largest logits, ties to the lower id."""
+    words: Tensor = top(logits, min(k, logits.shape[-1]))
+    return (words == targets[:, None]).any(dim=-1)
+
+
+IGNORED = -100  # a label that is not scored, in transformers and here
+
+
+@dataclass(frozen=True)
+class Overlapping(Sequence):
+    """Window i holds `length` tokens from i * stride on. Each token is scored once, in the first window that has it.
+
+    Labels of tokens that an earlier window scored are IGNORED. With stride = length nothing overlaps, and the first
+    token of each window has no window that predicts it.
+    """
+
+    tokens: Any  # one row: a tensor, an array
+    length: int
+    stride: int
+
+    def __post_init__(self) -> None:
+        if self.length < 2:
+            raise ValueError(f"length {self.length}: a window needs 2 tokens or more, one to read and one to predict.")
+        if not 1 <= self.stride <= self.length:
+            raise ValueError(f"stride {self.stride}: expected 1 to {self.length}, the length of a window.")
+
+    def __len__(self) -> int:
+        rest = max(len(self.tokens) - self.length, 0)
+        return int(len(self.tokens) > 0) + -(-rest // self.stride)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:  # type: ignore[override]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        first = index * self.stride
+        part = self.tokens[first : first + self.length]
+        ids = part.long() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, dtype=np.int64))
+        labels = ids.clone()
+        if index:
+            labels[: self.length - self.stride] = IGNORED
+        return {"input_ids": ids, "labels": labels}
+
 
 PROPER, OTHER = "proper noun", "other"
 OVERLAP = {True: "read, not predicted again", False: "predicted in every window, unless its label is -100"}

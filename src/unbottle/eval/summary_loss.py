@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from unbottle.eval.evaluating import evaluating
-from unbottle.eval.group import Group, Tally
-from unbottle.eval.losses import losses_of
-from unbottle.eval.overlapping import IGNORED
+from unbottle.eval.inference import evaluating
+from unbottle.eval.perplexity import IGNORED, Group, Tally, losses_of
 
 DOCUMENT, ELSEWHERE = "document", "elsewhere"
 Report = Callable[[float, float, str], None]  # work done, work in all, what was done last

@@ -1,15 +1,15 @@
 """The maths of the paper, on plain tensors. Start with `head.py`."""
 
+from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import Distribution
 from unbottle.head.embedding import Embedding
 from unbottle.head.head import Head
+from unbottle.head.inputs import Source, States
 from unbottle.head.knobs import Knobs
 from unbottle.head.objective import Objective
 from unbottle.head.partition import Partition, register
-from unbottle.head.past import Past
 from unbottle.head.projection import Needs, Projection
-from unbottle.head.states import Source, States
 
 __all__ = [
     "Distribution",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from unbottle.head.form import FORMS, Form, current_name
-from unbottle.spec import Method
+from unbottle.head.projection import FORMS, Form, current_name
+from unbottle.method import Method
 
 CONVENTIONS = ("paper", "release")
 

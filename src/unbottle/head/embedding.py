@@ -1,7 +1,11 @@
-"""Embedding: the global word embeddings w_x and what the model does to their dot products."""
+"""Embedding: the global word embeddings w_x and what the model does to their dot products.
+
+Products: f_V . w_x for the whole vocabulary in memory that is lent, and the gradient in the same memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.ops import WeightGradient, Words, dots, widen
+from unbottle.ops import InPlaceLogits, Tape, WeightGradient, Words, dots, product_dtype, widen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,3 +53,62 @@ class Embedding:
         if self.softcap is not None:
             logits = torch.mul(torch.tanh(torch.div(logits, self.softcap, out=out), out=out), self.softcap, out=out)
         return logits
+
+
+Lend = Callable[[int, int, torch.dtype], Tensor]  # (rows, columns, dtype) -> a tensor with anything in it
+
+
+class Products:
+    """The vocabulary products of some positions: one for each softmax."""
+
+    def __init__(self, embedding: Embedding, tape: Tape, lend: Lend, weight: Tensor | None = None) -> None:
+        """`weight` is that of the embedding in the dtype of the products, if it is at hand."""
+        self.embedding, self.tape, self.lend = embedding, tape, lend
+        self.weight = product_weight(embedding) if weight is None else weight
+        self.made: list[tuple[Tensor, Tensor | None, InPlaceLogits]] = []
+
+    @torch.no_grad()
+    def logits(self, f: Float[Tensor, "B T D"]) -> InPlaceLogits:
+        """f . w_x for the whole vocabulary."""
+        rows = f.detach().flatten(0, 1).to(self.weight.dtype)
+        size, dtype = len(self.weight), torch.promote_types(f.dtype, torch.float32)
+        buffer = self.lend(len(rows), (size // 16 + 1) * 16, dtype)  # a multiple of 16, and at least one to spare
+        values = buffer[:, :size]
+        if rows.dtype == dtype:
+            torch.mm(rows, self.weight.mT, out=values)
+        else:
+            values.copy_(F.linear(rows, self.weight))
+        bias = None if self.embedding.bias is None else self.embedding.bias.detach()
+        self.embedding.finish(values, bias, out=values)
+        logits = InPlaceLogits(buffer, size, f.shape[1], self.tape)
+        self.made.append((f, self._slope(values) if self.tape.records else None, logits))
+        return logits
+
+    @torch.no_grad()
+    def backward(self) -> None:
+        """From the gradients of what was read in the logits to those of f_V, of the embeddings and of their bias."""
+        bias, into = self.embedding.bias, self.embedding.into
+        for f, slope, logits in self.made:
+            gradient, scale = logits.gradient()
+            if slope is not None:
+                gradient *= slope
+            if bias is not None and bias.requires_grad:
+                self.tape.add(bias, (gradient.mT @ scale)[:, 0])
+            scale = scale * self.embedding.scale
+            low = gradient.to(self.weight.dtype)
+            if f.requires_grad:
+                self.tape.add(f, ((low @ self.weight) * scale).to(f.dtype).view_as(f))
+            if into is not None:
+                into.add_product(low, (f.flatten(0, 1) * scale).to(low.dtype))
+
+    def _slope(self, values: Float[Tensor, "P V"]) -> Float[Tensor, "P V"] | None:
+        """What a soft-cap does to gradients: d cap(z) / dz = 1 - (cap(z) / softcap)^2."""
+        if self.embedding.softcap is None:
+            return None
+        slope = self.lend(values.shape[0], values.shape[1], values.dtype)
+        return torch.div(values, self.embedding.softcap, out=slope).square_().neg_().add_(1)
+
+
+def product_weight(embedding: Embedding) -> Tensor:
+    """The weight in the dtype in which products are computed."""
+    return embedding.weight.detach().to(product_dtype(embedding.weight))

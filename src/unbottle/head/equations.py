@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unbottle.head.bases import PointerGenerator, PointerSentinel
+from unbottle.head.mixtures import PointerGenerator, PointerSentinel
 from unbottle.head.head import Head
 from unbottle.head.projection import Projection
 

@@ -11,28 +11,25 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from unbottle.head import check
-from unbottle.head.bases import Mixture, PointerGenerator, PointerSentinel
+from unbottle.head import validation
+from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
+from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import Distribution, check_labels
-from unbottle.head.embedding import Embedding
-from unbottle.head.form import FORMS
-from unbottle.head.fused import FusedLoss, is_long, parts
-from unbottle.head.inputs import Inputs, SecondPass
+from unbottle.head.embedding import Embedding, Products
+from unbottle.head.fused_loss import FusedLoss, is_long, parts
+from unbottle.head.inputs import Inputs, SecondPass, Source, States
 from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
 from unbottle.head.multi_input import MultiInput, Windows
 from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
-from unbottle.head.past import Past
 from unbottle.head.pointer import Pointer
-from unbottle.head.products import Products
-from unbottle.head.projection import Needs, Projection
-from unbottle.head.states import Source, States
+from unbottle.head.projection import FORMS, Needs, Projection
 from unbottle.head.tokens import Readers, Tokens
+from unbottle.method import LETTERS
 from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
-from unbottle.spec import LETTERS
 
 GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "pg": PointerGenerator,
@@ -135,7 +132,7 @@ class Head(nn.Module):
         first, *others = (logits(self._f_V(x, name)) for name in self.softmaxes)
         if self.strict:
             for each in (first, *others):
-                check.check_numbers("logits", each.values)
+                validation.check_numbers("logits", each.values)
         first_stage = None
         for partition in self.partitions:
             if isinstance(partition, WordByWord):
@@ -144,7 +141,7 @@ class Head(nn.Module):
             now = first.at(words)
             scores = partition.score(x, words, now)
             if self.strict:
-                check.check_numbers(f"score of {partition.name}", scores.where(words.present, 0))
+                validation.check_numbers(f"score of {partition.name}", scores.where(words.present, 0))
             first = first.overwrite(Write(partition.name, words, now, scores))
         distribution = replace(self._mix(x, (first, *others)), first_stage=first_stage)
         if x.knobs.turned:
@@ -221,21 +218,21 @@ class Head(nn.Module):
         """
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
-        check.check_embedding(self.config, embedding)
+        validation.check_embedding(self.config, embedding)
         vocabulary = embedding.weight.shape[0]
-        check.check_states(self.config, states, past, vocabulary, self._remembered())
+        validation.check_states(self.config, states, past, vocabulary, self._remembered())
         own = next(self.parameters(), None)
-        check.check_dtype("layers", states.layers, own)
+        validation.check_dtype("layers", states.layers, own)
         if self.reads_source(knobs):
-            check.check_source(self.config, source, len(states.ids), vocabulary)
+            validation.check_source(self.config, source, len(states.ids), vocabulary)
             assert source is not None  # or it was refused
-            check.check_dtype("source states", source.states, own)
+            validation.check_dtype("source states", source.states, own)
         if self.config.method.wbwr and second_pass is None:
             raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
         if self.strict:
-            check.check_finite("layers", states.layers)
+            validation.check_finite("layers", states.layers)
             if source is not None:
-                check.check_finite("source states", source.states)
+                validation.check_finite("source states", source.states)
         past = Past() if past is None else past
         documents = _documents(states, past)
         positions = past.advance(states.ids.shape[1], states.ids.device)

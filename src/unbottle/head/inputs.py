@@ -1,4 +1,7 @@
-"""Inputs: what partitions and distributions compute with, the x of the data flow."""
+"""What a head reads: the decoder's hidden states with the words they stand on, and the encoder's.
+
+Inputs: what partitions and distributions compute with, the x of the data flow.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unbottle.head.embedding import Embedding
@@ -14,6 +17,33 @@ from unbottle.head.knobs import Knobs
 from unbottle.head.multi_input import MultiInput
 from unbottle.head.tokens import Tokens
 from unbottle.ops import Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """Hidden states of the decoder at some positions.
+
+    `layers[:, :, m]` is h^{M-m}; layer 0 is what the plain output layer would receive.
+    `mask` is False on padding: no word there, and no hidden state for Mi. `readable` is False where the position is
+    real but its word is in no S (a decoder start token that is padding). Positions see each other only where their
+    `documents` agree.
+    """
+
+    layers: Float[Tensor, "B T L D"]
+    ids: Int[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"] | None = None
+    readable: Bool[Tensor, "B T"] | None = None
+    documents: Int[Tensor, "B T"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The encoder input I: its words and the encoder's last hidden states. `mask` is False on padding."""
+
+    states: Float[Tensor, "B N E"]
+    ids: Int[Tensor, "B N"]
+    mask: Bool[Tensor, "B N"] | None = None
+
 
 # (candidates B T S, f_R B T D, positions T) -> the candidates' layers, B T S L D: the second pass of wbwR
 SecondPass = Callable[[Words, Tensor, Tensor], Tensor]

@@ -10,8 +10,8 @@ from torch import Tensor
 from unbottle.head.config import HeadConfig
 from unbottle.head.inputs import Inputs
 from unbottle.head.projection import Needs
+from unbottle.method import Letter, register_letter
 from unbottle.ops import Logits, Words
-from unbottle.spec import Letter, register_letter
 
 
 class Partition(ABC):

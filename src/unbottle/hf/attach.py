@@ -1,4 +1,7 @@
-"""attach and detach: a model gets another output layer, and gives it back."""
+"""attach and detach: a model gets another output layer, and gives it back.
+
+The model with a head that a caller means, out of whatever wraps it.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,15 @@ from transformers import (
 )
 
 from unbottle.head import Head, HeadConfig
-from unbottle.hf.causal import CausalHead
-from unbottle.hf.config_face import HEAD, PREFIX, ConfigFace, face, put_on, take_off
-from unbottle.hf.guards import refuse_split
-from unbottle.hf.mixin import HeadMixin
+from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, stored_head, take_off
+from unbottle.hf.integrations.guards import refuse_split
+from unbottle.hf.integrations.serving import served
+from unbottle.hf.modeling import HeadMixin
+from unbottle.hf.modeling_causal import CausalHead
+from unbottle.hf.modeling_seq2seq import Seq2SeqHead, remember_source
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference, warn_of_large_steps
 from unbottle.hf.pickling import reduced, register_outputs
-from unbottle.hf.seq2seq import Seq2SeqHead, remember_source
-from unbottle.hf.served import served
-from unbottle.hf.stored_head import stored_head
-from unbottle.spec import Method
+from unbottle.method import Method
 
 AUTO_CLASSES: dict[Any, Any] = {
     AutoModelForCausalLM: MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -204,3 +206,11 @@ def refuse(model: Any) -> None:
             f"the output embeddings of this {name} are {output.weight.dtype}, and the head reads rows of them. "
             "Leave lm_head out of the quantisation."
         )
+
+
+def with_head(model: Any) -> HeadMixin:
+    """The model inside a PEFT wrapper, or the model itself; refused if it has no head."""
+    target = innermost(model)
+    if not isinstance(target, HeadMixin):
+        raise ValueError(f"{type(target).__name__} has no head. Give it one with unbottle.attach first.")
+    return target

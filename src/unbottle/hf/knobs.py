@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from unbottle.head import Knobs
+from unbottle.hf.attach import with_head
 from unbottle.hf.knob_scope import end_tokens, knob_scope
-from unbottle.hf.with_head import with_head
 
 
 @contextmanager

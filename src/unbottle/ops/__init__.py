@@ -1,16 +1,10 @@
 """Functions on tensors: sets of words, the logits seam, deterministic top-k. Imports torch only."""
 
-from unbottle.ops.additive import additive
-from unbottle.ops.dots import dots
-from unbottle.ops.in_place import InPlaceLogits
-from unbottle.ops.logits import DenseLogits, Logits, Write
-from unbottle.ops.logsumexp import logaddexp, logsumexp
-from unbottle.ops.precision import float16_widened, product_dtype, widen, without_autocast
-from unbottle.ops.tape import Tape
-from unbottle.ops.top import top
-from unbottle.ops.weight_gradient import WeightGradient
-from unbottle.ops.words import Words
-from unbottle.ops.workspace import Workspace
+from unbottle.ops.additive_attention import additive
+from unbottle.ops.inplace_logits import InPlaceLogits, Tape, Workspace
+from unbottle.ops.logits import DenseLogits, Logits, Words, Write, top
+from unbottle.ops.numerics import float16_widened, logaddexp, logsumexp, product_dtype, widen, without_autocast
+from unbottle.ops.sampled_matmul import WeightGradient, dots
 
 __all__ = [
     "DenseLogits",

@@ -1,4 +1,9 @@
-"""Logits: the seam between readable and fast. A partition sees `top` and `at`, not what is behind."""
+"""Words: the set S of a partition, one per position.
+
+The k largest values of each row, the same set on every path.
+
+Logits: the seam between readable and fast. A partition sees `top` and `at`, not what is behind.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,52 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.ops.top import top
-from unbottle.ops.words import Words
+
+@dataclass(frozen=True)
+class Words:
+    """A set of distinct words for each position.
+
+    Column s stands for word `ids[b, t, s]`, and is in the set of position t where `present[b, t, s]`.
+    `ids` may be shared by all positions (size 1 in T); where a column is not present its id means nothing.
+    """
+
+    ids: Int[Tensor, "B #T S"]
+    present: Bool[Tensor, "B #T S"]
+
+    def expanded(self, positions: int) -> Int[Tensor, "B T S"]:
+        """The ids, written out for every position."""
+        return self.ids.expand(-1, positions, -1)
+
+    def target(self, spare: int) -> Int[Tensor, "B #T S"]:
+        """Columns to write to: the word where it is present, else a spare column that nobody reads."""
+        return self.ids.where(self.present, spare)
+
+
+@torch.library.custom_op("unbottle::top", mutates_args=())
+def top(values: Tensor, k: int) -> Tensor:
+    """Columns of the k largest values of each row, in ascending order; ties go to the lower column.
+
+    Equals `values.sort(descending=True, stable=True).indices[..., :k].sort().values`. No gradient.
+    A custom operator, because the repair of ties depends on the data and would break a compiled graph.
+    """
+    width = values.shape[-1]
+    best, columns = values.detach().topk(min(k + 1, width), dim=-1)
+    columns = columns[..., :k]
+    if k < width:
+        tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
+        if tied.any():
+            columns = columns.clone()
+            columns[tied] = values.detach()[tied].sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    return columns.sort(dim=-1).values
+
+
+@top.register_fake
+def _(values: Tensor, k: int) -> Tensor:
+    return values.new_empty((*values.shape[:-1], min(k, values.shape[-1])), dtype=torch.long)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Tables and plots from result files."""
 
-from unbottle.report.numbers import Estimate
-from unbottle.report.table import Table
+from unbottle.tables import Estimate, Table
 
 __all__ = ["Estimate", "Table"]

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from unbottle.report import sections
 from unbottle.report.page import Section
-from unbottle.report.sections import demo, next_words, perplexities, summaries, written
 
 COMMANDS = {  # what wrote result.json: who reads it
-    "demo": demo.sections,
-    "eval perplexity": perplexities.sections,
-    "eval probe": next_words.sections,
-    "eval summaries": summaries.sections,
+    "demo": sections.demo_sections,
+    "eval perplexity": sections.perplexity_sections,
+    "eval probe": sections.next_word_sections,
+    "eval summaries": sections.summary_sections,
 }
-FILES = {"bench.json": written.bench, "results.json": written.reproduced}
+FILES = {"bench.json": sections.bench, "results.json": sections.reproduced}
 KNOWN = f"{', '.join(COMMANDS)}, bench, reproduce"
 
 

@@ -4,12 +4,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unbottle.train.language import train_lm
-    from unbottle.train.preemption import Preempted
-    from unbottle.train.result import Result
-    from unbottle.train.settings import PRESETS, Settings
-    from unbottle.train.summarize import train_summarize
-    from unbottle.train.summarize_settings import SUMMARIZE_PRESETS, SummarizeSettings
+    from unbottle.train.arguments import PRESETS, SUMMARIZE_PRESETS, Settings, SummarizeSettings
+    from unbottle.train.callbacks import Preempted
+    from unbottle.train.run import Result
+    from unbottle.train.tasks import train_lm, train_summarize
 
 __all__ = [
     "PRESETS",
@@ -22,14 +20,14 @@ __all__ = [
     "train_summarize",
 ]
 _MODULES = {
-    "PRESETS": "settings",
-    "SUMMARIZE_PRESETS": "summarize_settings",
-    "Preempted": "preemption",
-    "Result": "result",
-    "Settings": "settings",
-    "SummarizeSettings": "summarize_settings",
-    "train_lm": "language",
-    "train_summarize": "summarize",
+    "PRESETS": "arguments",
+    "SUMMARIZE_PRESETS": "arguments",
+    "Preempted": "callbacks",
+    "Result": "run",
+    "Settings": "arguments",
+    "SummarizeSettings": "arguments",
+    "train_lm": "tasks",
+    "train_summarize": "tasks",
 }
 
 

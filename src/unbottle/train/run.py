@@ -1,37 +1,157 @@
-"""run: a training from the first refusal to the saved model, whatever the task is."""
+"""Result: what a training leaves behind, beside the model.
+
+What trainings refuse before they touch anything.
+
+The folder of a run: one process at a time, and one set of settings for all time.
+
+run: a training from the first refusal to the saved model, whatever the task is.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PrinterCallback, set_seed
 
-from unbottle.head.form import OLD_NAMES, current_name
+from unbottle.files import locked, read_json, write_json
+from unbottle.head.projection import OLD_NAMES, current_name
 from unbottle.hf.attach import innermost
-from unbottle.hf.callback import HeadGradientCallback
-from unbottle.hf.fingerprint import fingerprint
-from unbottle.hf.mixin import HeadMixin
-from unbottle.hf.training_record import TrainingRecord
-from unbottle.train.callbacks import Before, Progress, Report, logs
+from unbottle.hf.integrations.callbacks import HeadGradientCallback
+from unbottle.hf.model_card import TrainingRecord
+from unbottle.hf.model_identity import fingerprint
+from unbottle.hf.modeling import HeadMixin
+from unbottle.hf.pretrained import source_limit, target_limit
+from unbottle.train.arguments import FREE, RunSettings, Settings, SummarizeSettings
+from unbottle.train.callbacks import Before, Preemption, Progress, Report, logs, quiet
 from unbottle.train.checkpoints import latest, step_of
-from unbottle.train.collate import collate
-from unbottle.train.files import read_json, write_json
-from unbottle.train.folder import RECORD, claim, locked
-from unbottle.train.numbered import numbered
-from unbottle.train.preemption import Preemption
-from unbottle.train.processes import first_does, is_first, join, processes, rank, refuse_difference
-from unbottle.train.quiet import quiet
-from unbottle.train.result import Result
-from unbottle.train.settings import FREE, RunSettings
-from unbottle.train.task import Task
-from unbottle.train.trained import MODEL, TRAINED
-from unbottle.train.trainer import WRITING, ExactTrainer, arguments
+from unbottle.train.distributed import first_does, is_first, join, processes, rank, refuse_difference
+from unbottle.train.divergence import numbered
+from unbottle.train.modes import MODEL, TRAINED, Task
+from unbottle.train.trainer import WRITING, ExactTrainer, arguments, collate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """`losses` are (step, mean since the one before); `valid_losses` are (step, mean over all tokens), 0 is before."""
+
+    steps: int
+    losses: tuple[tuple[int, float], ...]
+    valid_losses: tuple[tuple[int, float], ...]
+    tokens: int
+    seconds: float
+    tokens_per_second: float
+    folder: str  # where the trained model is
+
+    def to_dict(self) -> dict[str, Any]:
+        perplexities = [(step, math.exp(min(loss, 700.0))) for step, loss in self.valid_losses]
+        return asdict(self) | {"valid_perplexities": perplexities}
+
+
+def refuse(model: Any, train: Any, settings: Settings) -> None:
+    """Models, windows and settings that do not go together."""
+    target = innermost(model)
+    _refuse_folder(settings)
+    if target.config.is_encoder_decoder:
+        raise ValueError(f"{target._get_name()} is an encoder-decoder model; a causal language model is needed.")
+    _refuse_mode(model, settings)
+    if not hasattr(train, "__len__"):
+        if settings.max_steps is None:
+            raise ValueError("the text is a stream, whose end is not known: give max_steps instead of epochs.")
+    elif not len(train):
+        raise ValueError("there is nothing to train on: no window of text.")
+    text = target.config.get_text_config()
+    limit, length = getattr(text, "max_position_embeddings", None), getattr(train, "length", settings.length)
+    if limit is not None and length > limit:
+        raise ValueError(f"length {length}: {target._get_name()} reads at most {limit} tokens. Give shorter windows.")
+    tokens = getattr(train, "tokens", None)
+    if tokens is not None and len(tokens):
+        _refuse_token(target, int(tokens.max()))
+
+
+def refuse_pairs(model: Any, train: Any, settings: SummarizeSettings) -> None:
+    """Models, pairs and settings that do not go together."""
+    target = innermost(model)
+    _refuse_folder(settings)
+    if not target.config.is_encoder_decoder:
+        raise ValueError(f"{target._get_name()} is a causal language model; an encoder-decoder model is needed.")
+    _refuse_mode(model, settings)
+    if not hasattr(train, "__len__"):
+        raise ValueError("the pairs are a stream: give a data set that knows its length, as unbottle.data.Pairs.")
+    if not len(train):
+        raise ValueError("there is nothing to train on: no pair of document and summary.")
+    limits = (
+        ("source_length", "document", source_limit(target.config), getattr(train, "longest_source", None)),
+        ("target_length", "summary", target_limit(target.config), getattr(train, "longest_target", None)),
+    )
+    for setting, what, limit, longest in limits:
+        if limit is not None and longest is not None and longest > limit:
+            raise ValueError(
+                f"{setting} {getattr(settings, setting)}: a {what} has {longest} tokens, and {target._get_name()} "
+                f"takes at most {limit}. Set {setting} to {limit}, and longer ones are cut."
+            )
+    if (largest := getattr(train, "largest_token", None)) is not None:
+        _refuse_token(target, largest)
+
+
+def _refuse_folder(settings: RunSettings) -> None:
+    if not settings.output:
+        raise ValueError("output is empty: name a folder for the run.")
+
+
+def _refuse_mode(model: Any, settings: RunSettings) -> None:
+    target = innermost(model)
+    if settings.train == "head" and not isinstance(target, HeadMixin):
+        raise ValueError("train 'head': this model has no head. Give it one first: unbottle.attach(model, method).")
+    if settings.train == "lora" and target is not model:
+        raise ValueError("train 'lora': this model has adapters already. Give the plain model, or train 'all'.")
+
+
+def _refuse_token(target: Any, largest: int) -> None:
+    words = target.get_output_embeddings().weight.shape[0]
+    if largest >= words:
+        raise ValueError(
+            f"the text has the token {largest}, and the model knows {words}: it is tokenised for another one."
+        )
+
+
+__all__ = ["RECORD", "claim", "locked"]
+
+RECORD = "run.json"
+
+
+def claim(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Write down what this run is; refuse if the folder holds another one. The record that counts is returned."""
+    path = folder / RECORD
+    if not path.exists():
+        write_json(path, record)
+        return record
+    stored: dict[str, Any] = read_json(path)
+    for part, values in record.items():
+        old = stored.get(part, {})
+        for name, value in values.items():
+            if (part, name) in {("settings", free) for free in FREE}:
+                continue
+            if plain(value) != old.get(name):
+                what = name if part == "settings" else f"{part} {name}"
+                raise ValueError(
+                    f"{folder} holds a run with other settings: {what} was {old.get(name)!r} and is {value!r} now. "
+                    "Give another output folder, or the settings of before to go on with it."
+                )
+    return stored
+
+
+def plain(value: Any) -> Any:
+    """As it comes back from a file."""
+    return list(value) if isinstance(value, tuple) else value
+
 
 ALIGNED = 64  # bytes
 

@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from unbottle.eval.metrics.words import DESCRIPTION, words
+from unbottle.eval.metrics.tokens import WORDS, words
 
 N = 4  # n-grams of 1 to N words
 SIGMA = 6.0  # of the penalty on a difference in length
 IMPLEMENTATION = (
     "unbottle.eval.metrics.cider: equals pycocoevalcap.cider.Cider (clipped counts and a penalty on length with "
-    f"sigma 6, as in CIDEr-D; the factor 10); document frequencies from the references of this set; {DESCRIPTION}"
+    f"sigma 6, as in CIDEr-D; the factor 10); document frequencies from the references of this set; {WORDS}"
 )
 Ngram = tuple[str, ...]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unbottle.eval.inference import quietly
 from unbottle.eval.metrics.tokens import sentences
-from unbottle.eval.quietly import quietly
 
 FACTCC = "manueldeprada/FactCC"  # the published checkpoint; its labels are CORRECT and INCORRECT
 SUPPORTED = ("correct", "entailment", "entailed", "supported", "supports", "consistent", "factual")
@@ -67,9 +67,9 @@ def load(name: str) -> tuple[Any, Any]:
 def _attempt(name: str) -> tuple[Any, Any] | ValueError:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from unbottle.eval.device import best_device
-    from unbottle.hf.safe import NO_CODE, SAFE
-    from unbottle.reach import quick_hub
+    from unbottle.eval.inference import best_device
+    from unbottle.hf.pretrained import NO_CODE, SAFE
+    from unbottle.hub_access import quick_hub
 
     try:
         with quietly(), quick_hub(name):

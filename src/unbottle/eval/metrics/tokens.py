@@ -1,4 +1,7 @@
-"""Words and sentences for metrics that compare a summary with its source, in any script."""
+"""Words and sentences for metrics that compare a summary with its source, in any script.
+
+Words for the metrics that count n-grams.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +32,10 @@ def sentences(text: str) -> list[str]:
 
 def ngrams(found: Sequence[str], n: int) -> list[tuple[str, ...]]:
     return [tuple(found[i : i + n]) for i in range(len(found) - n + 1)]
+
+
+WORDS = "words between spaces, lower case"
+
+
+def words(text: str) -> list[str]:
+    return text.lower().split()

@@ -1,8 +1,7 @@
 """Every partition, one file each. Importing a file registers its letter."""
 
-from unbottle.head.partitions.context import Context
+from unbottle.head.partitions.context import Context, Encoder
 from unbottle.head.partitions.copynet import CopyNet
-from unbottle.head.partitions.encoder import Encoder
 from unbottle.head.partitions.induction import Induction
 from unbottle.head.partitions.local import Local
 from unbottle.head.partitions.reranker import NestedReranker, Reranker

@@ -9,8 +9,8 @@ from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import Needs
 from unbottle.head.tokens import Tokens
+from unbottle.method import LETTERS
 from unbottle.ops import Logits, Words
-from unbottle.spec import LETTERS
 
 
 class Induction(Partition):

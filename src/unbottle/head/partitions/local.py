@@ -6,8 +6,8 @@ from unbottle.head.config import HeadConfig
 from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import WHISPER, Needs
+from unbottle.method import LETTERS
 from unbottle.ops import Logits, Words
-from unbottle.spec import LETTERS
 
 
 class Local(Partition):

@@ -1,0 +1,243 @@
+"""How much the page may ask for. A browser can send anything, so every handler asks here, whatever a slider allows.
+
+ShownModel: a model that the page shows, under a short name.
+
+next_words: what each model may say next, and which of these words can be clicked.
+
+shuffled: a list in many orders, and what each model makes of each.
+
+What models write: continuations of a text, summaries of a document; one model at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from unbottle.eval.generation import Decoding, continuations, predictions
+from unbottle.eval.next_words import PLAIN, Probed, Prompt, probe
+from unbottle.eval.order_bias import OrderBiasRow, order_bias_row, renormalised, tried_orders
+from unbottle.hf.attach import innermost
+from unbottle.hf.knobs import knobs
+from unbottle.hf.modeling import HeadMixin
+
+TEXT = 2_000  # characters of a text to go on from
+SOURCE = 20_000  # characters of a document to summarize
+SHOWN_WORDS = (3, 20)  # next words of a model
+NEW_WORDS = (1, 100)  # of a continuation
+SUMMARY_TOKENS = (8, 200)
+TOP_K = (1, 100)
+SEED = (0, 2**31 - 1)
+COPY_BIAS = (-10, 10)
+ORDERS = (2, 24)  # of the options of a list
+OPTIONS = (2, 8)
+QUEUE = 16  # requests that wait; the next one is refused
+
+
+def text_within(text: Any, most: int, name: str = "text") -> str:
+    """The text, if there is one and it is not too long."""
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"The {name} is empty. Type some words.")
+    if len(text) > most:
+        raise ValueError(f"The {name} has {len(text):,} characters, and at most {most:,} are read. Shorten it.")
+    return text
+
+
+def whole_within(value: Any, bounds: tuple[int, int], name: str) -> int:
+    """A whole number between two bounds."""
+    number = number_within(value, bounds, name)
+    if number != int(number):
+        raise ValueError(f"{name} {value}: expected a whole number from {bounds[0]} to {bounds[1]}.")
+    return int(number)
+
+
+def number_within(value: Any, bounds: tuple[int, int], name: str) -> float:
+    """A number between two bounds."""
+    least, most = bounds
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:  # nan is not between anything
+        shown = value if is_number else "that is no number"
+        raise ValueError(f"{name} {shown}: expected a number from {least} to {most}.")
+    return float(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownModel:
+    """A model with or without a head, and its tokenizer."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+
+    @property
+    def encoder_decoder(self) -> bool:
+        return bool(self.model.config.is_encoder_decoder)
+
+    @property
+    def has_head(self) -> bool:
+        return isinstance(innermost(self.model), HeadMixin)
+
+    @property
+    def method(self) -> str:
+        return str(innermost(self.model).head.config.method) if self.has_head else PLAIN
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model has knobs: a plain model has none, nor has a head that copies nothing."""
+        return self.has_head and bool(innermost(self.model).head.copies)
+
+    @contextmanager
+    def turned(self, *, copy_bias: float = 0.0, source_only: bool = False) -> Iterator[None]:
+        """With these knobs inside the block, if the model has them."""
+        with knobs(self.model, copy_bias=copy_bias, source_only=source_only) if self.copies else nullcontext():
+            yield
+
+    def ignored(self, *, copy_bias: float = 0.0, source_only: bool = False) -> str:
+        """A note on the knobs that were asked for and that this model does not have; empty if there are none."""
+        names = {"Copy bias": copy_bias != 0, "Only words of the document": source_only}
+        asked = [name for name, is_on in names.items() if is_on]
+        if self.copies or not asked:
+            return ""
+        return f"{' and '.join(asked)}: not applied, because this model's output layer copies no words."
+
+
+BROKEN = "\ufffd"  # what a token decodes to that is only a part of a character
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextWords:
+    """The words of one model, the ids of those that a text can be continued with, and what is to be said about them."""
+
+    probed: Probed
+    appendable: frozenset[int]
+    note: str = ""
+
+
+def next_words(models: Sequence[ShownModel], text: Any, *, words: Any = 10, copy_bias: Any = 0) -> list[NextWords]:
+    """The most likely next words of each model. A space at the end is left aside: it belongs to the next word."""
+    given = text_within(text, TEXT).rstrip(" ")
+    number = whole_within(words, SHOWN_WORDS, "words")
+    bias = number_within(copy_bias, COPY_BIAS, "copy bias")
+    found = []
+    for shown in models:
+        with shown.turned(copy_bias=bias):
+            (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [given], k=number).found
+        ids = frozenset(word.id for word in probed.words if appendable(shown.tokenizer, word.id, word.text))
+        found.append(NextWords(probed=probed, appendable=ids, note=shown.ignored(copy_bias=bias)))
+    return found
+
+
+def appendable(tokenizer: Any, word: int, text: str) -> bool:
+    """A token that adds something to a text: no id beyond the tokenizer, no mark, no part of a character."""
+    return 0 <= word < len(tokenizer) and word not in tokenizer.all_special_ids and text != "" and BROKEN not in text
+
+
+def appended(models: Sequence[ShownModel], text: Any, *, model: Any, word: Any) -> str:
+    """The text and one token of one model, both by number, as a click names them.
+
+    What a token adds is seen in a text only: alone, some tokenizers spell it without the space before it.
+    """
+    given = text_within(text, TEXT).rstrip(" ")
+    if type(model) is not int or not 0 <= model < len(models) or type(word) is not int:
+        raise ValueError("That word is of no model here. Reload the page.")
+    tokenizer = models[model].tokenizer
+    if not 0 <= word < len(tokenizer):
+        raise ValueError(f"Token {word} has no text: the tokenizer of {models[model].name} ends before it.")
+    ids = list(tokenizer(given, add_special_tokens=False)["input_ids"])
+    before, after = (_decoded(tokenizer, row) for row in (ids, [*ids, word]))
+    added = after[len(before) :] if after.startswith(before) else _decoded(tokenizer, [word])
+    return text_within(given + added, TEXT)
+
+
+def _decoded(tokenizer: Any, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffled:
+    """One model: the options as listed and the share of each, order by order; and all orders summed up."""
+
+    model: str
+    method: str
+    orders: tuple[tuple[str, ...], ...]
+    shares: tuple[dict[str, float], ...]
+    row: OrderBiasRow
+
+
+def shuffled(models: Sequence[ShownModel], text: Any, *, orders: Any = 12, seed: Any = 0) -> Iterator[Shuffled]:
+    """For each model, a prompt with its options in brackets in `orders` orders, or in all if there are fewer."""
+    prompt = Prompt.parse(text_within(text, TEXT))
+    least, most = OPTIONS
+    if not least <= len(prompt.options) <= most:
+        raise ValueError(
+            f"The text has {len(prompt.options)} options in brackets, and {least} to {most} are needed. "
+            "Write it as in: [tea] or [milk]? I take the"
+        )
+    number, chosen = whole_within(orders, ORDERS, "orders"), whole_within(seed, SEED, "seed")
+    for shown in models:
+        tried = tried_orders(shown.model, shown.tokenizer, [prompt], shuffles=number, seed=chosen)[prompt]
+        yield Shuffled(
+            model=shown.name,
+            method=shown.method,
+            orders=tuple(order for order, _ in tried),
+            shares=tuple(renormalised(log_probability) for _, log_probability in tried),
+            row=order_bias_row(prompt, tried),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A text by one model, and what is to be said about it."""
+
+    model: str
+    method: str
+    text: str
+    note: str = ""
+
+
+def continued(
+    models: Sequence[ShownModel], text: Any, *, words: Any = 30, top_k: Any = 1, seed: Any = 0, copy_bias: Any = 0
+) -> Iterator[Written]:
+    """The next words of each model, sampled from the `top_k` most likely; 1 always takes the most likely.
+
+    Knobs are as before whenever this yields: what is asked in between does not feel them.
+    """
+    given = text_within(text, TEXT).rstrip()
+    number = whole_within(words, NEW_WORDS, "new words")
+    chosen = {"top_k": whole_within(top_k, TOP_K, "top k"), "seed": whole_within(seed, SEED, "seed")}
+    bias = number_within(copy_bias, COPY_BIAS, "copy bias")
+    for shown in models:
+        with shown.turned(copy_bias=bias):
+            (made,) = continuations(shown.model, shown.tokenizer, [given], words=number, **chosen)
+        notes = ["" if made else "Nothing was written.", shown.ignored(copy_bias=bias)]
+        yield Written(model=shown.name, method=shown.method, text=made, note=" ".join(filter(None, notes)))
+
+
+def summarized(
+    models: Sequence[ShownModel],
+    source: Any,
+    *,
+    sampling: Any = "beams",
+    tokens: Any = 80,
+    seed: Any = 0,
+    copy_bias: Any = 0,
+    source_only: bool = False,
+) -> Iterator[Written]:
+    """A summary by each model. Knobs are as before whenever this yields."""
+    given = text_within(source, SOURCE, "document")
+    decoding = Decoding(
+        sampling=sampling,
+        max_length=whole_within(tokens, SUMMARY_TOKENS, "tokens"),
+        seed=whole_within(seed, SEED, "seed"),
+    )
+    bias = number_within(copy_bias, COPY_BIAS, "copy bias")
+    only = bool(source_only)
+    for shown in models:
+        with shown.turned(copy_bias=bias, source_only=only):
+            (made,) = predictions(shown.model, shown.tokenizer, [given], decoding)
+        notes = ["" if made.text else "Nothing was written."]
+        notes += [f"The last {made.dropped} tokens of the document were not read."] if made.dropped else []
+        notes.append(shown.ignored(copy_bias=bias, source_only=only))
+        yield Written(model=shown.name, method=shown.method, text=made.text, note=" ".join(filter(None, notes)))

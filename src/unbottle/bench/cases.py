@@ -1,0 +1,348 @@
+"""Shape: a model to measure on, as data. Its weights are random, so nothing is downloaded.
+
+Scale: one size that grows while the others stay, written T=128,256,512.
+
+Case: one thing that is measured, and Group: the cases that are measured against each other.
+
+Settings: everything a run of the benchmark is told.
+
+What to measure, in which order: shape by shape, measure by measure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from unbottle.method import Method
+
+CAUSAL = ("softmax+cpr:20,100+mi", "softmax+c+mi", "mos")
+SEQ2SEQ = ("softmax+cepr:20",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The config of an architecture, and what to measure unless told otherwise."""
+
+    name: str
+    model_type: str
+    config: dict[str, Any] = field(
+        default_factory=dict, hash=False
+    )  # what differs from the defaults of the architecture
+    vocabulary: int
+    positions: str | None = None  # the option of the config that limits the length
+    encoder_decoder: bool = False
+    batch: int = 4
+    length: int = 200
+    source_length: int = 0
+    methods: tuple[str, ...] = CAUSAL
+
+    def options(self, length: int = 0) -> dict[str, Any]:
+        """Everything the config is built from, with room for so many positions."""
+        room = {}
+        if self.positions is not None and length > self.config[self.positions]:
+            room = {self.positions: length}
+        return self.config | room | {"vocab_size": self.vocabulary}
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape(
+            name="gpt2",  # GPT-2 small: the architecture's defaults
+            model_type="gpt2",
+            config={"n_positions": 1024},
+            vocabulary=50257,
+            positions="n_positions",
+        ),
+        Shape(
+            name="t5-small",  # the architecture's defaults
+            model_type="t5",
+            config={"d_model": 512, "num_layers": 6, "decoder_start_token_id": 0},
+            vocabulary=32128,
+            encoder_decoder=True,
+            batch=8,
+            length=64,
+            source_length=512,
+            methods=SEQ2SEQ,
+        ),
+        Shape(
+            name="bart-base",
+            model_type="bart",
+            config={
+                "d_model": 768,
+                "encoder_layers": 6,
+                "decoder_layers": 6,
+                "encoder_attention_heads": 12,
+                "decoder_attention_heads": 12,
+                "encoder_ffn_dim": 3072,
+                "decoder_ffn_dim": 3072,
+                "max_position_embeddings": 1024,
+            },
+            vocabulary=50265,
+            positions="max_position_embeddings",
+            encoder_decoder=True,
+            batch=8,
+            length=64,
+            source_length=512,
+            methods=SEQ2SEQ,
+        ),
+        Shape(
+            name="smollm2-135m",
+            model_type="llama",
+            config={
+                "hidden_size": 576,
+                "intermediate_size": 1536,
+                "num_hidden_layers": 30,
+                "num_attention_heads": 9,
+                "num_key_value_heads": 3,
+                "tie_word_embeddings": True,
+                "max_position_embeddings": 8192,
+            },
+            vocabulary=49152,
+            positions="max_position_embeddings",
+        ),
+        Shape(
+            name="vocab-152k",  # Qwen2.5-0.5B with a third of its layers: the output layer is most of the work
+            model_type="qwen2",
+            config={
+                "hidden_size": 896,
+                "intermediate_size": 4864,
+                "num_hidden_layers": 8,
+                "num_attention_heads": 14,
+                "num_key_value_heads": 2,
+                "tie_word_embeddings": True,
+                "max_position_embeddings": 32768,
+            },
+            vocabulary=151936,
+            positions="max_position_embeddings",
+        ),
+    )
+}
+
+
+AXES = {"T": "positions", "V": "vocabulary", "B": "batch", "k": "words of the largest reranker partition"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    axis: str
+    values: tuple[int, ...]
+
+    @staticmethod
+    def parse(text: str) -> Scale:
+        axis, _, numbers = text.partition("=")
+        axis = {"batch": "B", "K": "k", "t": "T", "v": "V", "b": "B"}.get(axis.strip(), axis.strip())
+        values = [number.strip() for number in numbers.split(",")]
+        if axis not in AXES:
+            raise ValueError(f"scale {text!r}: unknown axis {axis!r}. Known: {', '.join(AXES)}, as in T=128,256,512.")
+        if not all(value.isdecimal() and int(value) > 1 for value in values):
+            raise ValueError(f"scale {text!r}: write whole numbers above 1, as in T=128,256,512.")
+        return Scale(axis, tuple(int(value) for value in values))
+
+    def __str__(self) -> str:
+        return f"{self.axis}={','.join(map(str, self.values))}"
+
+
+def with_k(method: str, k: int) -> str | None:
+    """The method whose largest reranker partition has k words; smaller ones stay. None if it reranks nothing."""
+    parsed = Method.parse(method)
+    if not parsed.ks:
+        return None
+    return str(replace(parsed, ks=(*(smaller for smaller in parsed.ks[:-1] if smaller < k), k)))
+
+
+PLAIN = "plain"  # the model as transformers made it, no head attached
+MODEL = ("forward", "loss", "train", "decode")
+HEAD = ("head-forward", "head-loss", "head-train")
+MEASURES = (*MODEL, *HEAD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """What differs inside a group: the output layer, and how it is computed."""
+
+    method: str = PLAIN
+    path: str = "auto"
+
+    @property
+    def name(self) -> str:
+        return self.method if self.path == "auto" else f"{self.method} ({self.path})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What is equal inside a group: the measure and all sizes."""
+
+    shape: Shape
+    measure: str
+    batch: int
+    length: int
+    source_length: int = 0
+    context: int | None = None  # of decode
+    axis: str | None = None  # the scale that this point lies on, and where
+    value: int | None = None
+
+    @property
+    def positions(self) -> int:
+        """The longest text of the decoder or encoder."""
+        return max(self.context or self.length, self.source_length)
+
+    @property
+    def title(self) -> str:
+        return self.measure if self.context is None else f"{self.measure} at {self.context}"
+
+    @property
+    def work(self) -> float:
+        """A guess at the cost of one run, for the progress bar: words that are read, three times if trained.
+
+        A decoding step reads few words and all weights, so it counts for more.
+        """
+        words = 40 if self.measure == "decode" else self.length + self.source_length / 2
+        return self.batch * words * (3 if self.measure.endswith("train") else 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One variant at one point: all that a process of its own must know."""
+
+    point: Point
+    variant: Variant
+    dtype: str = "float32"
+    threads: int = 2
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Case:
+        point = dict(data["point"])
+        shape = dict(point.pop("shape"))
+        shape["methods"] = tuple(shape["methods"])
+        return Case(**data | {"point": Point(shape=Shape(**shape), **point), "variant": Variant(**data["variant"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Variants that take turns at one point; the plain model is the first."""
+
+    point: Point
+    variants: tuple[Variant, ...]
+
+
+DTYPES = ("float32", "bfloat16", "float16")
+SHORTEST_CONTEXT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """None: the shape's own. Refuses what is not known, before anything is built."""
+
+    shapes: tuple[str, ...] = ("gpt2", "t5-small")
+    methods: tuple[str, ...] = ()
+    measures: tuple[str, ...] = MODEL
+    batch: int | None = None
+    length: int | None = None
+    source_length: int | None = None
+    contexts: tuple[int, ...] = (128, 1024)
+    repeats: int = 7
+    threads: int = 2
+    dtype: str = "float32"
+    against_dense: bool = False
+    memory: bool = True
+    scales: tuple[Scale, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        measures = [part for name in self.measures for part in (HEAD if name == "head" else (name,))]
+        object.__setattr__(self, "measures", tuple(dict.fromkeys(measures)))
+        for name in self.shapes:
+            known("shape", name, tuple(SHAPES))
+        for name in self.measures:
+            known("measure", name, MEASURES)
+        known("dtype", self.dtype, DTYPES)
+        for what in ("batch", "length", "source_length", "repeats", "threads"):
+            if (value := getattr(self, what)) is not None and value < 1:
+                raise ValueError(f"{what} {value}: give a number of at least 1.")
+        grown = [value for scale in self.scales if scale.axis == "T" for value in scale.values]
+        for context in (*self.contexts, *(grown if "decode" in self.measures else ())):
+            if context < SHORTEST_CONTEXT:
+                raise ValueError(f"context {context}: give a number of at least {SHORTEST_CONTEXT}.")
+        if self.source_length and not any(SHAPES[name].encoder_decoder for name in self.shapes):
+            raise ValueError(f"source length {self.source_length}: {', '.join(self.shapes)} has no encoder.")
+        if self.length == 1 and set(self.measures) - {"decode"}:
+            raise ValueError("length 1: a text of one word has no next word to predict; give at least 2.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def known(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} {value!r}: unknown. Known: {', '.join(allowed)}.")
+
+
+def plan(settings: Settings) -> list[Group]:
+    """All groups. Refuses methods that a shape can not take."""
+    groups = []
+    for shape in (SHAPES[name] for name in settings.shapes):
+        for point in points(shape, settings):
+            chosen = variants(point, settings.methods or shape.methods, settings)
+            groups.append(Group(point=point, variants=chosen))
+        for scale in settings.scales:
+            groups += scaled(shape, scale, settings)
+    return groups
+
+
+def points(shape: Shape, settings: Settings) -> list[Point]:
+    """Where one shape is measured; with a scale only along it."""
+    return [] if settings.scales else [point for m in settings.measures for point in at(shape, m, settings)]
+
+
+def at(shape: Shape, measure: str, settings: Settings) -> list[Point]:
+    source = settings.source_length or shape.source_length
+    point = Point(
+        shape=shape,
+        measure=measure,
+        batch=settings.batch or shape.batch,
+        length=settings.length or shape.length,
+        source_length=source if shape.encoder_decoder else 0,
+    )
+    return [replace(point, context=c) for c in settings.contexts] if measure == "decode" else [point]
+
+
+def scaled(shape: Shape, scale: Scale, settings: Settings) -> list[Group]:
+    """The groups along one axis. Where k grows, only methods that rerank are measured."""
+    groups = []
+    methods = settings.methods or shape.methods
+    for measure in settings.measures:
+        for value in scale.values:
+            chosen = [with_k(method, value) for method in methods] if scale.axis == "k" else methods
+            rerank = tuple(method for method in chosen if method is not None)
+            if not rerank:
+                raise ValueError(f"scale {scale}: none of {', '.join(methods)} reranks words (part r).")
+            for point in dict.fromkeys(moved(point, scale.axis, value) for point in at(shape, measure, settings)):
+                groups.append(Group(point=point, variants=variants(point, rerank, settings)))
+    return groups
+
+
+def moved(point: Point, axis: str, value: int) -> Point:
+    """The same point with another size. Where T grows, the context of a decoding step does."""
+    point = replace(point, axis=axis, value=value)
+    if axis == "V":
+        return replace(point, shape=replace(point.shape, vocabulary=value))
+    if axis == "B":
+        return replace(point, batch=value)
+    if axis == "T":
+        return replace(point, length=value, context=None if point.context is None else value)
+    return point
+
+
+def variants(point: Point, methods: tuple[str, ...], settings: Settings) -> tuple[Variant, ...]:
+    """The plain model, then each method; with `against_dense` each a second time, on the readable path."""
+    found = [Variant(method=PLAIN)]
+    for text in methods:
+        method = Method.parse(text)
+        method.check(encoder_decoder=point.shape.encoder_decoder, vocabulary=point.shape.vocabulary)
+        found += [Variant(method=str(method), path=p) for p in ("auto", *["dense"] * settings.against_dense)]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,137 @@
+"""Whether a launcher (torchrun, accelerate launch) started this command more than once. Standard library only.
+
+What can be refused at once: importing torch and transformers takes seconds, and a typo should not.
+
+What was not read: counted, and told on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unbottle import hub_access
+from unbottle.data.sources import NAMED_TEXTS, PYTHON, check_place
+from unbottle.method import Method, UnknownLetterError
+
+if TYPE_CHECKING:
+    from unbottle.eval.generation import Prediction
+
+
+def processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
+
+
+def process_number() -> int:
+    """Of this process among those of a command; the first is 0 and does all the talking."""
+    return int(os.environ.get("RANK", "0")) if processes() > 1 else 0
+
+
+def is_first() -> bool:
+    return process_number() == 0
+
+
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not looked for there
+DEMO_MODEL = "smollm2"  # known wherever a model is taken: SmolLM2-135M-Instruct, from the package index
+MODEL_HELP = f"A folder or a hub model, with a head or without; or {DEMO_MODEL}."
+MODELS_HELP = f"Folders or hub models, with a head or without; or {DEMO_MODEL}."
+TEXT_HELP = f"A text file, jsonl, csv, parquet, folder, hub data set, {', '.join(NAMED_TEXTS)} or {PYTHON}."
+PLAIN = "plain"  # a row of a comparison: the model as it came
+STDIN = "-"
+
+__all__ = [
+    "DEMO_MODEL",
+    "HUB_NAME",
+    "MODELS_HELP",
+    "MODEL_HELP",
+    "TEXT_HELP",
+    "check_choice",
+    "check_file",
+    "check_method",
+    "check_model",
+    "check_place",
+    "is_demo_model",
+]
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(known)}.")
+
+
+def check_method(text: str | None) -> None:
+    """A method, or one with options behind it (form=steady). A letter that is not known here is left to those who
+    import all partitions."""
+    name = " ".join(word for word in (text or PLAIN).split() if "=" not in word)
+    if name != PLAIN:
+        with contextlib.suppress(UnknownLetterError):
+            Method.parse(name)
+
+
+def check_model(path: str | None) -> None:
+    """A folder with a config.json that is JSON, a model that the hub has or its cache holds, or that of the demo."""
+    if path is None or is_demo_model(path):
+        return
+    config = Path(path) / "config.json"
+    if config.is_file():
+        try:
+            json.loads(config.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
+            ) from error
+    elif Path(path).exists() or not HUB_NAME.fullmatch(path):
+        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
+    elif why := hub_access.unavailable(path):
+        raise ValueError(
+            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote, or {DEMO_MODEL}."
+        )
+
+
+def is_demo_model(path: str) -> bool:
+    """A folder of that name comes first."""
+    return path == DEMO_MODEL and not Path(path).exists()
+
+
+def check_file(path: str | Path | None) -> None:
+    """A file that is to be read; - is stdin."""
+    if path is not None and str(path) != STDIN and not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+class Dropped:
+    """Counts predictions of texts that were cut or empty. `name` is that of the model, where there are several."""
+
+    def __init__(self, read: str, written: str, end: str, *, name: str = "") -> None:
+        self.read, self.written, self.end = read, written, end
+        self.name = f"{name}: " if name else ""
+        self.documents = self.cut = self.tokens = self.empty = 0
+
+    def watch(self, found: Iterable[Prediction]) -> Iterator[Prediction]:
+        for prediction in found:
+            self.documents += 1
+            self.cut += prediction.dropped > 0
+            self.tokens += prediction.dropped
+            self.empty += prediction.empty
+            yield prediction
+
+    def tell(self) -> None:
+        if self.cut:
+            what = f"the {self.read} is" if self.documents == 1 else f"{self.cut} of {self.documents} {self.read}s are"
+            self._print(f"warning: {self.name}{what} too long: {self.tokens:,} tokens at the {self.end} were dropped.")
+        if self.empty:
+            what = (
+                f"the {self.read} is" if self.documents == 1 else f"{self.empty} of {self.documents} {self.read}s are"
+            )
+            self._print(f"note: {self.name}{what} empty, and so is the {self.written}.")
+
+    @staticmethod
+    def _print(text: str) -> None:
+        print(f"unbottle: {text}", file=sys.stderr)

@@ -1,0 +1,108 @@
+"""Documents and their summaries, from a file, a folder or a hub data set."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, concatenate_datasets
+
+from unbottle.data.sources import NAMED, TABLES, files_below, kind
+from unbottle.data.text import check_text, hub, quiet_datasets, table
+
+ID, DOCUMENT, SUMMARY = "id", "document", "summary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSource:
+    """Where pairs come from.
+
+    `path` is a file (.jsonl, .json, .csv, .parquet, and .gz of the first three), a folder of such files, a name of
+    NAMED, or a data set on the hub: owner/name, or owner/name:config. Columns that are not given are those of the named
+    data set, else `document` and `summary`. `split` names a split of a hub data set.
+    """
+
+    path: str
+    text_column: str | None = None
+    summary_column: str | None = None
+    split: str | None = None
+
+
+def read_pairs(source: PairSource) -> Dataset:
+    """The pairs of a source, in columns `id`, `document` and `summary`.
+
+    Ids are those of a column `id`, as texts, or else the numbers of the rows. A pair whose document or summary is
+    missing or blank teaches nothing and is left out; a warning says how many were. A summary of one word is kept.
+    """
+    path = Path(source.path).expanduser()
+    with quiet_datasets():
+        if path.is_dir():
+            found = [_read(file, source) for file in files_below(path) if kind(file) in TABLES]
+            if not found:
+                raise ValueError(f"{path}: no table in this folder. Known: {', '.join(TABLES)}, and .gz of them.")
+        elif path.is_file():
+            found = [_read(path, source)]
+        else:
+            found = [_from_hub(source)]
+        pairs = found[0] if len(found) == 1 else concatenate_datasets(found)
+        return _checked(pairs, source.path)
+
+
+def _read(path: Path, source: PairSource) -> Dataset:
+    if kind(path) not in TABLES:
+        raise ValueError(f"{path}: documents and summaries come in columns. Known: {', '.join(TABLES)}, and .gz.")
+    return _columns(table(path), source, str(path))
+
+
+def _from_hub(source: PairSource) -> Dataset:
+    if source.path not in NAMED:
+        if "/" not in source.path and not kind(Path(source.path)):
+            raise FileNotFoundError(
+                f"{source.path}: no such file or folder. Known by name: {', '.join(NAMED)}; a data set on the hub is "
+                "owner/name[:config]."
+            )
+        return _columns(hub(source.path, source.split), source, source.path)
+    named = NAMED[source.path]
+    options: dict[str, Any] = {} if named.revision is None else {"revision": named.revision}
+    chosen = PairSource(
+        path=source.path,
+        text_column=source.text_column or named.text_column,
+        summary_column=source.summary_column or named.summary_column,
+    )
+    return _columns(hub(named.path, source.split, **options), chosen, named.path)
+
+
+def _columns(rows: Any, source: PairSource, where: str) -> Dataset:
+    """The two columns under their names here, and the ids as they are."""
+    wanted = {source.text_column or DOCUMENT: DOCUMENT, source.summary_column or SUMMARY: SUMMARY}
+    if len(wanted) < 2:
+        raise ValueError(f"{where}: column {next(iter(wanted))!r} can not be document and summary at once.")
+    for column in wanted:
+        check_text(rows, column, where)
+    texts = {name: [text or "" for text in rows[column][:]] for column, name in wanted.items()}
+    ids: list[str | None] = [None] * len(rows)
+    if ID in rows.features and ID not in wanted:
+        ids = [None if value is None else str(value) for value in rows[ID][:]]
+    return Dataset.from_dict({ID: ids, **texts})
+
+
+def _checked(pairs: Dataset, where: str) -> Dataset:
+    columns = {name: pairs[name][:] for name in (ID, DOCUMENT, SUMMARY)}
+    ids = columns[ID] = [str(row) if value is None else value for row, value in enumerate(columns[ID])]
+    first: dict[str, int] = {}
+    for row, value in enumerate(ids):
+        if first.setdefault(value, row) != row:
+            raise ValueError(
+                f"{where}: rows {first[value] + 1} and {row + 1} have the same id {value!r}. Ids tell pairs apart: "
+                "make them differ, or take the column away."
+            )
+    texts = zip(columns[DOCUMENT], columns[SUMMARY], strict=True)
+    there = [row for row, (text, summary) in enumerate(texts) if text.strip() and summary.strip()]
+    if not there:
+        raise ValueError(f"{where}: there is no pair of a document and a summary in it.")
+    if missing := len(pairs) - len(there):
+        what = "pair" if missing == 1 else "pairs"
+        warnings.warn(f"{where}: {missing} {what} without a document or a summary left out.", stacklevel=3)
+    return Dataset.from_dict({name: [values[row] for row in there] for name, values in columns.items()})

@@ -1,1 +1,0 @@
-"""What can go wrong with files, for all layers: a full disk, and two processes that write to the same place."""

@@ -1,0 +1,175 @@
+"""Prompt: a text that lists what may come next.
+
+probe: the most likely next words of several models side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from unbottle.eval.inference import evaluating
+from unbottle.eval.word_probability import refuse_long
+from unbottle.hf.attach import innermost
+from unbottle.hf.explain import explain, spelled
+from unbottle.hf.modeling import HeadMixin
+
+MARKED = re.compile(r"\[(-?)([^\[\]]+)\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A text, cut where its options stand: pieces[0] options[0] pieces[1] options[1] ... pieces[n].
+
+    `repeats`: the next word is one of the options, each as likely as the others. Otherwise the next word is none of
+    them: a list goes on with something new.
+    """
+
+    pieces: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    repeats: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> Prompt:
+        """A prompt with its options in brackets, "[tea] or [milk]? I take"; "[-tea], [-milk] and" if not to repeat."""
+        marked = MARKED.findall(text)
+        options = tuple(option.strip() for _, option in marked)
+        if not text.strip() or not all(options):
+            raise ValueError(f"prompt {text!r} has no text, or an empty option. Give a text, options as in [tea].")
+        if len({sign for sign, _ in marked}) > 1:
+            raise ValueError(f"prompt {text!r} mixes [option] and [-option]. Mark all of them in the same way.")
+        if len(set(options)) < len(options):
+            raise ValueError(f"prompt {text!r} has the same option twice. Mark each word once.")
+        pieces = tuple(MARKED.split(text)[::3])
+        pieces = (*pieces[:-1], pieces[-1].rstrip())  # the space belongs to the next word
+        return cls(pieces=pieces, options=options, repeats=not any(sign for sign, _ in marked))
+
+    def text(self, options: Sequence[str] | None = None) -> str:
+        """The text, with its options in another order if one is given."""
+        placed = self.options if options is None else options
+        inside = (option + piece for option, piece in zip(placed, self.pieces[1:], strict=True))
+        return self.pieces[0] + "".join(inside)
+
+    def marked(self) -> str:
+        """What `parse` reads."""
+        return self.text([f"[{'' if self.repeats else '-'}{option}]" for option in self.options])
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+# The three contexts of the paper's table of predictions, and its king or woman, in a sentence of our own: the paper
+# has theirs only in a picture.
+PROMPTS = tuple(
+    Prompt.parse(text)
+    for text in (
+        "There are [plates], [keys], [scissors], [toys], and [balloons] in front of me, and I pick up the",
+        "Choosing between [John], [Alex], [Mary], [Kathryn], and [Jack], I decided to first talk to",
+        "I like [-tennis], [-baseball], [-golf], [-basketball], and",
+        "The [king] and the [woman] both wanted to speak first, so we tossed a coin, and it chose the",
+    )
+)
+
+
+PLAIN = "softmax"  # who set the logits of a model without a head
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbedWord:
+    """A token, its probability, and the partition that set its logit."""
+
+    id: int
+    text: str
+    probability: float
+    partition: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """The next words of one model after one prompt, the most likely first.
+
+    `masses` is the probability of all words by what gave it, as in an Explanation.
+    """
+
+    model: str
+    method: str
+    prompt: str
+    words: tuple[ProbedWord, ...]
+    masses: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What was found: prompts in the order given, models in the order given for each."""
+
+    found: tuple[Probed, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        blocks = []
+        for prompt in dict.fromkeys(probed.prompt for probed in self.found):
+            blocks.append("\n".join([prompt, *_table([probed for probed in self.found if probed.prompt == prompt])]))
+        return "\n\n".join(blocks)
+
+
+def probe(models: Mapping[str, Any], tokenizer: Any, prompts: Sequence[Prompt | str] = PROMPTS, *, k: int = 5) -> Probe:
+    """The `k` most likely next tokens of each model after each prompt, with the partition that set each.
+
+    `tokenizer` is one for all models, or one for each by the model's name.
+    """
+    if not models:
+        raise ValueError("no model to probe. Give at least one.")
+    found = []
+    for prompt in map(str, prompts):
+        for name, model in models.items():
+            own = tokenizer[name] if isinstance(tokenizer, Mapping) else tokenizer
+            method, words, masses = _next_words(model, own, prompt, k)
+            found.append(Probed(model=name, method=method, prompt=prompt, words=words, masses=masses))
+    return Probe(found=tuple(found))
+
+
+def _next_words(
+    model: Any, tokenizer: Any, text: str, k: int
+) -> tuple[str, tuple[ProbedWord, ...], Mapping[str, float]]:
+    """The method of a model, its k most likely tokens and the probability by what gave it."""
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if not 1 <= k <= vocabulary:
+        raise ValueError(f"k={k}: expected 1 to {vocabulary}, the words of the vocabulary.")
+    ids = tokenizer(text)["input_ids"]
+    if not ids:
+        raise ValueError(f"prompt {text!r} has no token, and a model needs one to go on from. Give a longer prompt.")
+    refuse_long(model, len(ids))
+    if isinstance(innermost(model), HeadMixin):
+        told = explain(model, tokenizer, text, top=k)
+        words = [(word.id, word.text, word.probability, word.partition) for word in told.words]
+        found = tuple(ProbedWord(id=i, text=t, probability=p, partition=by) for i, t, p, by in words)
+        return told.method, found, told.masses
+    with evaluating(model):
+        logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=1).logits
+    probability = logits[0, -1].float().softmax(-1)
+    best = probability.sort(descending=True, stable=True).indices[:k].tolist()
+    found = tuple(
+        ProbedWord(id=word, text=spelled(tokenizer, word), probability=float(probability[word]), partition=PLAIN)
+        for word in best
+    )
+    return PLAIN, found, {PLAIN: 1.0}
+
+
+def _table(columns: Sequence[Probed]) -> list[str]:
+    """A column for each model: word, probability, partition."""
+    lines = [""] * (1 + max(len(probed.words) for probed in columns))
+    for probed in columns:
+        text = max(len(repr(word.text)) for word in probed.words)
+        cells = [f"{word.text!r:<{text}}  {word.probability:.4f}  {word.partition}" for word in probed.words]
+        title = f"{probed.model} ({probed.method})"
+        width = max(map(len, (title, *cells)))
+        cells += [""] * (len(lines) - 1 - len(cells))
+        lines = [f"{line}  {cell:<{width}}" for line, cell in zip(lines, (title, *cells), strict=True)]
+    return [line.rstrip() for line in lines]

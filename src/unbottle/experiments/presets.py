@@ -1,0 +1,227 @@
+"""AnyPreset: what presets of all kinds of experiments have.
+
+Preset: everything an experiment depends on but the method and the seed.
+
+SummaryPreset: everything an experiment on summaries depends on but the method and the seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from unbottle.eval.generation import Decoding
+from unbottle.eval.summary_scores import DEFAULT, METRICS
+from unbottle.train import SUMMARIZE_PRESETS, Settings, SummarizeSettings
+from unbottle.train.arguments import RunSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone:
+    """The plain model that all methods start from: a pretrained one by name, or one of this config, trained first."""
+
+    pretrained: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyPreset:
+    """Base: how a backbone is trained from nothing, on the first part of the data. Rows: how each method goes on."""
+
+    name: str
+    about: str
+    data: str  # unless other data are given
+    backbones: dict[str, Backbone]  # the first is the one of most tables
+    rows: RunSettings
+    base: RunSettings | None = None
+    base_share: float = 0.0  # of the training data; rows go on with the rest
+    vocabulary: int | None = None  # of the tokenizer that is trained too
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset(AnyPreset):
+    """Of experiments on language models."""
+
+    rows: Settings
+    base: Settings | None = None
+    test_tokens: int | None = None  # at most so many
+    reranker_share: float = 0.15  # of the steps, where wbwR takes part
+    reranker_tokens: int = 100_000  # for validation
+    analogies: int = 200  # contexts of each relation, kind and part
+    sequences: int = 100  # of text completion; the paper samples 40,000
+    prompts: tuple[int, ...] = (20, 70, 120)  # words of them that are read
+
+
+PAPER = Settings(output="", length=200, batch=4, lr=1e-5)
+NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+SMALL = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 512, **NO_DROPOUT}
+CPU = replace(PAPER, batch=8, clip=1.0, save_every=100, keep=1)
+
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            name="paper",
+            about="GPT-2 small and medium from the hub, the paper's settings. For a GPU and days.",
+            data="Salesforce/wikitext:wikitext-103-raw-v1",
+            backbones={
+                "GPT-2 Small": Backbone(pretrained="gpt2"),
+                "GPT-2 Medium": Backbone(pretrained="gpt2-medium"),
+            },
+            rows=PAPER,
+            sequences=40_000,
+        ),
+        Preset(
+            name="cpu",
+            about="A small GPT-2 trained here, about an hour for table 1 on two cores.",
+            data="Salesforce/wikitext:wikitext-2-raw-v1",
+            backbones={
+                "small": Backbone(config=SMALL),
+                "medium": Backbone(config=SMALL | {"n_embd": 256}),
+            },
+            # longer windows than the rows': what is generated after 120 words stands at positions beyond 200
+            base=replace(
+                CPU, length=320, lr=2e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=800
+            ),
+            base_share=0.6,
+            rows=replace(CPU, lr=3e-4, max_steps=200),
+            vocabulary=8192,
+            test_tokens=100_000,
+            reranker_tokens=4_000,
+            sequences=40,
+        ),
+        Preset(
+            name="tiny",
+            about="Seconds, to see that everything runs. Its numbers mean nothing.",
+            data="",
+            backbones={
+                "small": Backbone(config={"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
+                "medium": Backbone(config={"n_embd": 32, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
+            },
+            base=replace(CPU, batch=2, length=32, lr=2e-3, max_steps=4),
+            base_share=0.5,
+            rows=replace(CPU, batch=2, length=32, lr=1e-3, max_steps=3),
+            vocabulary=300,
+            test_tokens=300,
+            reranker_share=0.7,
+            reranker_tokens=20,
+            analogies=4,
+            sequences=2,
+            prompts=(2, 4),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryPreset(AnyPreset):
+    """`special` settings are for one data set, or for a backbone on it ("booksum, BART Large")."""
+
+    rows: SummarizeSettings
+    base: SummarizeSettings | None = None
+    table: tuple[str, ...]  # backbones of the tables
+    curve: tuple[str, ...]  # backbones of the curve of sizes
+    beside: dict[str, str] = field(default_factory=dict)  # backbone: the paper's that it stands beside
+    special: dict[str, dict[str, Any]] = field(default_factory=dict)
+    decoding: Decoding = field(default_factory=Decoding)  # the paper's
+    metrics: tuple[str, ...] = DEFAULT
+    test_pairs: int | None = None  # of which summaries are written, at most; the loss is of all
+
+    def rows_of(self, size: str, data: str) -> SummarizeSettings:
+        """How a backbone is trained on these data."""
+        return replace(self.rows, **self.special.get(data, {}), **self.special.get(f"{data}, {size}", {}))
+
+
+SUMMARY_PAPER = SUMMARIZE_PRESETS["paper"]
+SUMMARY_CPU = replace(
+    SUMMARY_PAPER, batch=16, source_length=192, target_length=48, schedule="constant", warmup_steps=0, save_every=100,
+    keep=1,
+)  # fmt: skip
+CPU_DECODING = Decoding(
+    max_length=SUMMARY_CPU.target_length, source_length=SUMMARY_CPU.source_length, batch=SUMMARY_CPU.batch
+)
+TINY = replace(SUMMARY_CPU, batch=4, source_length=48, target_length=10)
+
+
+def t5(width: int, *, layers: int, heads: int) -> Backbone:
+    """As T5 is, but small. What a summary starts from is padding, as in T5."""
+    sizes = {"d_model": width, "d_kv": width // heads, "d_ff": 4 * width, "num_layers": layers, "num_heads": heads}
+    return Backbone(config={"model_type": "t5", **sizes, "dropout_rate": 0.0, "decoder_start_token_id": 0})
+
+
+def bart(width: int, *, layers: int, heads: int, positions: int) -> Backbone:
+    """As BART is, but small. What a summary starts from is the end of a text, as in BART."""
+    sides = ("encoder", "decoder")
+    sizes = {f"{side}_{what}": value for side in sides for what, value in (
+        ("layers", layers), ("attention_heads", heads), ("ffn_dim", 4 * width),
+    )}  # fmt: skip
+    start = {"decoder_start_token_id": 2, "forced_bos_token_id": None, "forced_eos_token_id": None}
+    limits = {"max_position_embeddings": positions, "dropout": 0.0}
+    return Backbone(config={"model_type": "bart", "d_model": width, **sizes, **limits, **start})
+
+
+SUMMARY_PRESETS = {
+    preset.name: preset
+    for preset in (
+        SummaryPreset(
+            name="paper",
+            about="T5 and BART from the hub, the paper's settings, on any of its data sets. For a GPU and days.",
+            data="samsum",
+            backbones={
+                "T5-Small": Backbone(pretrained="t5-small"),
+                "T5-Base": Backbone(pretrained="t5-base"),
+                "BART Base": Backbone(pretrained="facebook/bart-base"),
+                "BART Large": Backbone(pretrained="facebook/bart-large"),
+            },
+            rows=SUMMARY_PAPER,
+            table=("T5-Small", "T5-Base", "BART Base", "BART Large"),
+            curve=("T5-Small", "T5-Base"),
+            special={
+                "booksum": {"epochs": SUMMARIZE_PRESETS["paper-booksum"].epochs},
+                "booksum, BART Large": {"lr": SUMMARIZE_PRESETS["paper-booksum-bart-large"].lr},
+            },
+            metrics=tuple(METRICS),
+        ),
+        SummaryPreset(
+            name="cpu",
+            about="A small T5 and a small BART trained here on SAMSum, about an hour for the table on two cores.",
+            data="samsum",
+            backbones={
+                "T5": t5(128, layers=2, heads=4),
+                "BART": bart(128, layers=2, heads=4, positions=SUMMARY_CPU.source_length),
+                "T5 wide": t5(192, layers=2, heads=6),
+            },
+            base=replace(SUMMARY_CPU, lr=1e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=1000),
+            base_share=0.7,
+            rows=replace(SUMMARY_CPU, lr=3e-4, max_steps=120),
+            vocabulary=4096,
+            table=("T5", "BART"),
+            curve=("T5", "T5 wide"),
+            beside={"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"},
+            decoding=CPU_DECODING,
+            test_pairs=150,
+        ),
+        SummaryPreset(
+            name="tiny",
+            about="Seconds, to see that everything runs. Its numbers mean nothing.",
+            data="",
+            backbones={
+                "T5": t5(16, layers=2, heads=2),
+                "BART": bart(16, layers=2, heads=2, positions=TINY.source_length),
+                "T5 wide": t5(32, layers=2, heads=2),
+            },
+            base=replace(TINY, lr=1e-3, max_steps=3),
+            base_share=0.5,
+            rows=replace(TINY, lr=1e-3, max_steps=2),
+            vocabulary=300,
+            table=("T5", "BART"),
+            curve=("T5", "T5 wide"),
+            beside={"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"},
+            decoding=Decoding(max_length=TINY.target_length, source_length=TINY.source_length, batch=4),
+            test_pairs=6,
+        ),
+    )
+}

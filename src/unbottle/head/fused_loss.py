@@ -1,0 +1,171 @@
+"""The fused loss: some positions at a time, forward and backward at once, in memory that is used again.
+
+Per part: the product with the vocabulary goes into a buffer, the partitions overwrite it, the distribution reads a few
+numbers from it; then the buffer becomes its own gradient, and two more products carry that to f_V and the embeddings.
+All else is small and goes back through autograd. No method is restated: this is `Head.distribution` on other `Logits`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from unbottle.head.distribution import Distribution
+from unbottle.head.embedding import Products, product_weight
+from unbottle.head.inputs import Inputs
+from unbottle.head.objective import Objective
+from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autocast
+
+BUFFER = 2**24  # numbers in the buffer of one softmax
+SELDOM = ("q", "h")  # most methods read them through projections only: no memory for gradients that never come
+PER_TOKEN = 16  # numbers that the partitions of a text keep for each position and token: about 64 bytes, measured
+EVALUATION = 4  # times as many without gradients: larger parts are faster, and nothing else takes memory
+
+
+@dataclass(frozen=True)
+class FusedLoss:
+    """The loss of a head at all positions, without the logits."""
+
+    predict: Callable[[Inputs, Callable[[Tensor], Logits] | None], Distribution]  # Head.distribution
+    parameters: Sequence[nn.Parameter]  # those that `predict` uses itself: of the gate, of the prior
+    objective: Objective
+    workspace: Workspace
+    records: bool  # whether gradients are wanted at all
+    in_place: bool = True  # not where log P of every word is asked for, and several softmaxes or copies make it up
+
+    def __call__(
+        self, x: Inputs, labels: Int[Tensor, "B T"], weights: Float[Tensor, "B T"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
+        """Sum of weights * losses, whose gradient can be taken once; and the losses, which have none."""
+        bias = () if x.embedding.bias is None else (x.embedding.bias,)
+        given = (*x.tensors().values(), x.embedding.weight, *bias, *self.parameters)
+        total, losses = _Function.apply(self, x, labels, weights, *given)
+        return total, losses
+
+
+class _Function(torch.autograd.Function):
+    """Gradients are computed in the forward pass; the backward pass scales them and hands them out."""
+
+    @staticmethod
+    def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *given: Tensor) -> Any:
+        sums = _Sums(x, fused.parameters, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
+        losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
+        for batch, rows in parts(x, records=sums.wanted):
+            tape = Tape(records=sums.wanted)
+            with sums.part(batch, rows, tape) as part, fused.workspace.lender(x.q.device) as lend, torch.enable_grad():
+                products = Products(part.embedding, tape, lend, weight)
+                distribution = fused.predict(part, products.logits if fused.in_place else None)
+                here = fused.objective.losses(distribution, labels[batch, rows])
+                losses[batch, rows] = here.detach()
+                if sums.wanted:
+                    total = (here * weights[batch, rows]).sum()
+                    with without_autocast(total):
+                        tape.pull(total)
+                        products.backward()
+        ctx.gradients, ctx.dtypes = sums.gradients(), [tensor.dtype for tensor in given]
+        ctx.mark_non_differentiable(losses)
+        return (losses * weights).sum(), losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> Any:
+        if ctx.gradients is None:
+            raise RuntimeError("the fused loss keeps no graph: to go back through it twice, set head.path = 'dense'.")
+        gradients, ctx.gradients = ctx.gradients, None  # no second reference, so that nobody has to copy them
+        as_they_are = gradient.device.type == "cpu" and gradient.item() == 1
+        found: list[Tensor | None] = []
+        for dtype in ctx.dtypes:
+            part = gradients.pop(0)
+            found.append(None if part is None else (part if as_they_are else part * gradient).to(dtype))
+        return None, None, None, None, *found
+
+
+class _Sums:
+    """Gradients of everything that was given, added up over the parts."""
+
+    def __init__(self, x: Inputs, parameters: Sequence[nn.Parameter], wanted: list[bool]) -> None:
+        self.x, self.parameters, self.wanted = x, parameters, any(wanted)
+        flags, tensors = iter(wanted), x.tensors()
+        self.wanted_of_x = {name: next(flags) for name in tensors}
+        self.of_x = {
+            name: _zeros(tensors[name], is_wanted and name not in SELDOM)
+            for name, is_wanted in self.wanted_of_x.items()
+        }
+        self.weight = WeightGradient(x.embedding.weight) if next(flags) else None
+        self.bias = None if x.embedding.bias is None else _zeros(x.embedding.bias, next(flags))
+        self.of_parameters = [_zeros(parameter, next(flags)) for parameter in parameters]
+
+    def gradients(self) -> list[Tensor | None]:
+        """In the order in which everything was given."""
+        bias = [] if self.x.embedding.bias is None else [self.bias]
+        weight = None if self.weight is None else self.weight.total()
+        return [*self.of_x.values(), weight, *bias, *self.of_parameters]
+
+    @contextlib.contextmanager
+    def part(self, batch: slice, rows: slice, tape: Tape) -> Iterator[Inputs]:
+        """The inputs of a part, as leaves of the tape. Afterwards the gradients that reached them are added."""
+        part, embedding = self.x.part(batch, rows), self.x.embedding
+        leaves = {name: tape.leaf(each, wanted=self.wanted_of_x[name]) for name, each in part.tensors().items()}
+        weight = tape.leaf(embedding.weight, wanted=self.weight is not None)
+        bias = None if embedding.bias is None else tape.leaf(embedding.bias, wanted=self.bias is not None)
+        tape.watch(self.parameters)
+        yield replace(part.replaced(leaves), embedding=replace(embedding, weight=weight, bias=bias, into=self.weight))
+        found = {name: each for name, leaf in leaves.items() if (each := tape.gradient(leaf)) is not None}
+        totals = self._totals(found).part(batch, rows).tensors()
+        for name, each in found.items():
+            totals[name] += each
+        for total, parameter in [(self.bias, bias), *zip(self.of_parameters, self.parameters, strict=True)]:
+            if parameter is not None and (gradient := tape.gradient(parameter)) is not None:
+                assert total is not None
+                total += gradient
+        if self.weight is not None and (gradient := tape.gradient(weight)) is not None:
+            self.weight.total().add_(gradient)
+
+    def _totals(self, found: Collection[str]) -> Inputs:
+        """The sums, laid out as x is: a part of x and the part of its gradient are cut out by the same code."""
+        tensors = self.x.tensors()
+        for name in found:
+            if self.of_x[name] is None:
+                self.of_x[name] = _zeros(tensors[name], True)
+        return self.x.replaced(tensors | {name: total for name, total in self.of_x.items() if total is not None})
+
+
+def _zeros(like: Tensor, wanted: bool) -> Tensor | None:
+    return torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32)) if wanted else None
+
+
+def parts(x: Inputs, *, records: bool) -> Iterator[tuple[slice, slice]]:
+    """Rows of the batch and positions to work on at once, so that memory stays the same however long a text is."""
+    numbers = max(len(x.embedding.weight), _numbers_of_texts(x))
+    return _parts(x.q.shape[:2], (BUFFER if records else EVALUATION * BUFFER) // numbers)
+
+
+def is_long(x: Inputs) -> bool:
+    """Whether a text takes more memory at a position than the vocabulary does."""
+    return _numbers_of_texts(x) > len(x.embedding.weight)
+
+
+def _numbers_of_texts(x: Inputs) -> int:
+    return PER_TOKEN * max(text.ids.shape[1] for text in (x.context, x.source) if text is not None)
+
+
+def _parts(shape: torch.Size, limit: int) -> Iterator[tuple[slice, slice]]:
+    """Whole sequences while they fit, otherwise positions of one sequence; parts of about the same size."""
+    batch, positions = shape
+    rows = _even(positions, max(1, limit))
+    step = _even(batch, max(1, limit // max(1, positions)))
+    for start in range(0, batch, step):
+        for first in range(0, positions, rows):
+            yield slice(start, start + step), slice(first, first + rows)
+
+
+def _even(size: int, limit: int) -> int:
+    """The smallest parts of which as few are needed as of parts of the size `limit`."""
+    return max(1, -(-size // max(1, -(-size // limit))))

@@ -1,0 +1,112 @@
+"""What a head refuses: the value, what was wrong with it, what is allowed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbottle.head.cache import Past
+from unbottle.head.config import HeadConfig
+from unbottle.head.embedding import Embedding
+from unbottle.head.inputs import Source, States
+
+
+def check_embedding(config: HeadConfig, embedding: Embedding) -> None:
+    if embedding.weight.ndim != 2:
+        raise ValueError(f"word embeddings have shape {tuple(embedding.weight.shape)}, expected (words, dimensions).")
+    vocabulary, size = embedding.weight.shape
+    if size != config.hidden_size:
+        raise ValueError(f"word embeddings have {size} dimensions, this head was built for {config.hidden_size}.")
+    if embedding.bias is not None and embedding.bias.shape != (vocabulary,):
+        raise ValueError(f"bias has shape {tuple(embedding.bias.shape)}, expected ({vocabulary},): one per word.")
+    config.method.check(encoder_decoder=config.encoder_decoder, vocabulary=vocabulary)
+
+
+def check_states(config: HeadConfig, states: States, past: Past | None, vocabulary: int, remembered: list[str]) -> None:
+    expected = (config.block[0], config.hidden_size)
+    if states.layers.ndim != 4 or tuple(states.layers.shape[2:]) != expected:
+        raise ValueError(
+            f"layers have shape {tuple(states.layers.shape)}: expected (batch, positions, {config.block[0]}, "
+            f"{config.hidden_size}) for {config.method}."
+        )
+    batch, positions = states.layers.shape[:2]
+    if not positions:
+        raise ValueError(f"layers have shape {tuple(states.layers.shape)}: there is no position to predict at.")
+    for name in ("ids", "mask", "readable", "documents"):
+        _check_shape(name, getattr(states, name), (batch, positions), flags=name in ("mask", "readable"))
+    if past is not None and past.batch_size not in (None, batch):
+        raise ValueError(f"a batch of {batch} rows goes on from a past of {past.batch_size} rows.")
+    if past is not None and past.tensors and set(past.tensors) != set(remembered):
+        raise ValueError(f"this past remembers {sorted(past.tensors)}; a head of {config.method} needs {remembered}.")
+    if states.readable is not None and states.mask is not None and not _skip(states.ids):
+        _refuse_readable_padding(states.readable & ~states.mask)
+    readable = states.mask if states.readable is None else states.readable
+    _check_ids("ids", states.ids, readable, vocabulary)
+
+
+def check_source(config: HeadConfig, source: Source | None, batch: int, vocabulary: int) -> None:
+    if source is None:
+        raise ValueError(f"method {str(config.method)!r} reads the encoder input: give a source (ids, mask, states).")
+    size = config.source_size or config.hidden_size
+    if source.states.ndim != 3 or source.states.shape[0] != batch or source.states.shape[2] != size:
+        raise ValueError(f"source states have shape {tuple(source.states.shape)}: expected ({batch}, tokens, {size}).")
+    for name in ("ids", "mask"):
+        _check_shape(f"source {name}", getattr(source, name), tuple(source.states.shape[:2]), flags=name == "mask")
+    _check_ids("source ids", source.ids, source.mask, vocabulary)
+
+
+def check_dtype(name: str, values: Tensor, own: Tensor | None) -> None:
+    """Hidden states are what the head's own parameters are; autocast takes care of that by itself."""
+    if not values.is_floating_point():
+        raise ValueError(f"{name} are {values.dtype}, expected floating point.")
+    if own is None or not own.is_floating_point() or own.dtype == values.dtype:
+        return
+    if not torch.is_autocast_enabled(values.device.type):
+        raise ValueError(f"{name} are {values.dtype} and this head is {own.dtype}. Cast one: head.to({values.dtype}).")
+
+
+def check_numbers(name: str, values: Tensor) -> None:
+    """Strict mode only. A logit of -inf is a word that the model excludes, and allowed."""
+    if not _skip(values) and not bool((values < torch.inf).all()):
+        where = (~(values < torch.inf)).nonzero()[0].tolist()
+        raise ValueError(f"{name} is {values[tuple(where)].item()} at {where}; strict mode refuses NaN and infinity.")
+
+
+def check_finite(name: str, values: Tensor) -> None:
+    """Strict mode only: a pass over the values."""
+    if not _skip(values) and not bool(values.isfinite().all()):
+        where = (~values.isfinite()).nonzero()[0].tolist()
+        raise ValueError(f"{name} is {values[tuple(where)].item()} at {where}; strict mode allows finite values only.")
+
+
+def _refuse_readable_padding(wrong: Tensor) -> None:
+    if bool(wrong.any()):
+        raise ValueError(
+            f"readable is True at {wrong.nonzero()[0].tolist()}, where mask is False: padding has no word to read."
+        )
+
+
+def _check_shape(name: str, tensor: Tensor | None, shape: tuple[int, ...], *, flags: bool) -> None:
+    if tensor is None:
+        return
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}.")
+    integers = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool
+    if not (tensor.dtype == torch.bool if flags else integers):
+        raise ValueError(f"{name} is {tensor.dtype}, expected {'torch.bool' if flags else 'whole numbers'}.")
+
+
+def _check_ids(name: str, ids: Tensor, readable: Tensor | None, vocabulary: int) -> None:
+    if _skip(ids):
+        return
+    outside = (ids < 0) | (ids >= vocabulary)
+    wrong = ids[outside if readable is None else outside & readable]
+    if wrong.numel():
+        raise ValueError(
+            f"{name} contain {int(wrong[0])}: the vocabulary has words 0 to {vocabulary - 1}; mask what is padding."
+        )
+
+
+def _skip(values: Tensor) -> bool:
+    """Looking at values would break a compiled graph, and the meta device has none."""
+    return torch.compiler.is_compiling() or values.is_meta

@@ -1,0 +1,121 @@
+"""Guards: a head that training or another library leaves out is noticed, not silently ignored."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbottle.hf.integrations import trl
+
+
+class BypassedHeadError(RuntimeError):
+    """Something computes the loss or the logits without the head."""
+
+
+def guarded_forward(model: Any, forward: Any) -> Any:
+    """What `model.forward = forward` sets: `forward` if it still reaches the model's own, else an error.
+
+    Wrappers that call what they wrap (accelerate's prepare and dispatch_model, torch.compile) are welcome. TRL's
+    trainers replace the output layer: they get the head's answer to the same question. Liger and others that multiply
+    by lm_head.weight themselves are refused: the head would get no gradient, and nobody would notice.
+    """
+    if trl.is_fused(forward):
+        return trl.answer(model, forward)
+    found = list(_functions(forward))
+    if liger := [function.__name__ for function in found if str(function.__module__).startswith("liger_kernel")]:
+        raise BypassedHeadError(
+            f"Liger's {liger[0]} would replace the forward of this model and leave out its head. Keep Liger's "
+            'other kernels: liger_kernel_config={"fused_linear_cross_entropy": False}.'
+        )
+    if not {*_wrapped(type(model).forward)} & {*found}:
+        name = getattr(forward, "__qualname__", type(forward).__name__)
+        raise BypassedHeadError(
+            f"model.forward = {name} does not call the model's own forward, so the head would be left out. "
+            "If it does call it, say so with functools.wraps(model.forward); to train without the head, detach it."
+        )
+    return forward
+
+
+def _wrapped(function: Any) -> Iterator[Any]:
+    """A function without its decorators, one by one."""
+    while function is not None:
+        yield function
+        function = getattr(function, "__wrapped__", None)
+
+
+def _functions(forward: Any) -> Iterator[FunctionType]:
+    """Every function that a callable names as what it calls: bound, partial, wrapped, or kept in a closure."""
+    waiting, seen = [forward], set()
+    while waiting:
+        here = waiting.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        if isinstance(here, MethodType):
+            waiting.append(here.__func__)
+        elif isinstance(here, functools.partial):
+            waiting.append(here.func)
+        elif isinstance(here, FunctionType):
+            yield here
+            waiting += [cell.cell_contents for cell in here.__closure__ or () if _filled(cell)]
+        if wrapped := getattr(here, "__dict__", {}).get("__wrapped__"):
+            waiting.append(wrapped)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return callable(cell.cell_contents)
+    except ValueError:  # an empty cell
+        return False
+
+
+def refuse_offloaded(model: Any, weight: Tensor) -> None:
+    """The head reads these weights without calling their modules, so no hook brings them back: garbage, no error."""
+    gate = model.head.gate
+    read = {"output embeddings": [weight], "head": [] if gate is None else gate.parameters(recurse=False)}
+    for name, parameters in read.items():
+        if any(parameter.is_meta for parameter in parameters):
+            raise ValueError(
+                f"the {name} of this {model.base_class.__name__} are offloaded to the CPU or to disk. Keep them on a "
+                'device: device_map={..., "lm_head": 0, "head": 0}.'
+            )
+
+
+def refuse_split(name: str, parameters: dict[str, Tensor]) -> None:
+    """The head reads rows of W, any row: a process that holds some of them only (a DTensor) can not predict."""
+    for what, parameter in parameters.items():
+        if (placements := getattr(parameter, "placements", None)) is not None:
+            cut = ", ".join(map(repr, placements))
+            raise ValueError(
+                f"{what} of this {name}: split between processes ({cut}), and the head reads it as a whole. Load the "
+                "model without a tensor-parallel output layer (tp_plan); FSDP2, which gathers it for each step, must "
+                "wrap the model, not its head: docs/distributed.md."
+            )
+
+
+def head_is_active(model: Any) -> bool:
+    """Self-test: whether the loss of this model, called as it is called in training, reaches every head parameter."""
+    parameters = [*model.head.parameters()]
+    if not parameters:
+        return True
+    trainable, training = [parameter.requires_grad for parameter in parameters], model.training
+    ids = torch.arange(8, device=model.device)[None] % model.head.config.vocabulary
+    model.eval()
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+        with torch.enable_grad():
+            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        if not loss.requires_grad:
+            return False
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return all(gradient is not None for gradient in gradients)
+    finally:
+        for parameter, flag in zip(parameters, trainable, strict=True):
+            parameter.requires_grad_(flag)
+        model.train(training)

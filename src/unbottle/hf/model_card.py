@@ -1,0 +1,246 @@
+"""TrainingRecord: what a model card says about the training of a model.
+
+The model card: what a saved model or head is, where it comes from, its licence, its numbers, how to load it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from unbottle.head import Head
+from unbottle.hf.configuration import BASE_NAME
+from unbottle.hub_access import quick_hub
+
+TRAINED = {"all": "all weights", "head": "the output layer; the model below it is frozen", "lora": "LoRA and the head"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """`data` is what the training was given, a data set of the Hub or a path. A path does not go into a card: what it
+    holds is named by its `fingerprint`. `valid_losses` are those before and after the training."""
+
+    data: str | None
+    fingerprint: str | None
+    train: str  # all, head or lora
+    steps: int
+    tokens: int
+    settings: dict[str, object] = field(default_factory=dict)
+    valid_losses: tuple[float, float] | None = None
+
+    @property
+    def perplexities(self) -> tuple[float, float] | None:
+        if self.valid_losses is None:
+            return None
+        before, after = (math.exp(min(loss, 700.0)) for loss in self.valid_losses)
+        return before, after
+
+
+FILE = "README.md"
+EMPTY = "This is the model card of a 🤗 transformers model that has been pushed on the Hub."  # what a push writes
+LICENCE = ("license", "license_name", "license_link")
+PLACE = "path/to/this/model"
+TEXT = """# {title}
+
+{what}: **{title}**, a method of
+[Chang et al., Findings of ACL 2023](https://aclanthology.org/2023.findings-acl.805/).
+
+| | |
+|---|---|
+| method | `{method}` |
+| convention | {convention} |
+| form | {form} |
+| model | {model_class} |
+| parameters added | {added:,} |
+| parameters in all | {total:,} |
+| licence of the base model | {licence} |
+"""
+LOAD_MODEL = """
+## Load
+
+It needs the library: `pip install unbottle`.
+
+```python
+import unbottle
+
+model = unbottle.load("{place}")
+```
+
+`{auto}.from_pretrained("{place}")` works too, once unbottle is imported. Without it, transformers
+does not know the model type `unbottle`, and stops; the tokenizer loads as any other.
+"""
+LOAD_HEAD = """
+## Load
+
+This is the output layer alone. It needs the library, `pip install unbottle`, and the base model it was trained on; any
+other is refused.
+
+```python
+import unbottle
+from transformers import {auto}
+
+model = {auto}.from_pretrained("{base}")
+unbottle.load_head(model, "{place}")
+```
+"""
+
+
+def write_card(model: Any, directory: str | Path, *, repo_id: str | None = None) -> None:
+    """Write the card of a model with a head, unless the directory has a card that somebody wrote.
+
+    `repo_id` is where a push uploads it; only then is the Hub asked for the licence of the base model.
+    """
+    path = Path(directory) / FILE
+    if not path.exists() or EMPTY in path.read_text(encoding="utf-8", errors="replace"):
+        model_card(model, repo_id=repo_id).save(path)
+
+
+def model_card(model: Any, *, training: TrainingRecord | None = None, repo_id: str | None = None) -> ModelCard:
+    """Of a whole model, with the numbers of its training if they are known."""
+    licence = licence_of(base_name(model), online=repo_id is not None)
+    data = _data(model, licence, training, relation="finetune")
+    load = LOAD_MODEL.format(place=repo_id or PLACE, auto=_auto(model.head))
+    what = f"{_base(model)} with another output layer"
+    return _card(data, _about(model, model.head, what, licence) + _training(training) + load)
+
+
+def write_head_card(model: Any, head: Head, directory: Path) -> None:
+    """Write the card of a head that is saved without its model, unless the directory has a card."""
+    path = directory / FILE
+    if path.exists():
+        return
+    licence, name = licence_of(base_name(model), online=False), base_name(model)
+    base = name if on_hub(name) else "path/to/the/base/model"
+    load = LOAD_HEAD.format(place="path/to/this/head", auto=_auto(head), base=base)
+    about = _about(model, head, f"An output layer for {_base(model, start=False)}", licence)
+    _card(_data(model, licence, None, relation="adapter"), about + load).save(path)
+
+
+def base_name(model: Any) -> str:
+    return str(getattr(model.config, BASE_NAME))
+
+
+def on_hub(name: str) -> bool:
+    """Whether this can be a name on the Hub. Directories of somebody's machine do not go into a card."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return not Path(name).exists()
+
+
+def licence_of(name: str, *, online: bool) -> dict[str, str]:
+    """The licence that the card of a base model names: of its folder, of the cache or, `online`, of the Hub."""
+    try:
+        if (Path(name) / FILE).is_file():
+            card = ModelCard.load(Path(name) / FILE)
+        elif not on_hub(name):
+            return {}
+        elif isinstance(cached := try_to_load_from_cache(name, FILE), str):
+            card = ModelCard.load(Path(cached))
+        elif online:
+            with quick_hub(name):
+                card = ModelCard.load(name)
+        else:
+            return {}
+    except Exception:  # a card that somebody else wrote, or a Hub that does not answer: neither may stop a save
+        return {}
+    return {key: str(value) for key in LICENCE if (value := getattr(card.data, key, None))}
+
+
+def _about(model: Any, head: Head, what: str, licence: dict[str, str]) -> str:
+    config = head.config
+    return TEXT.format(
+        title=config.method.title,
+        what=what,
+        method=config.method,
+        convention=config.convention,
+        form=config.form,
+        model_class=model.base_class.__name__,
+        added=sum(parameter.numel() for parameter in head.parameters()),
+        total=model.num_parameters(),
+        licence=licence.get("license_name", licence.get("license", "not known here: see the base model")),
+    )
+
+
+def _base(model: Any, *, start: bool = True) -> str:
+    name = base_name(model)
+    return f"[{name}](https://huggingface.co/{name})" if on_hub(name) else f"{'A' if start else 'a'} local base model"
+
+
+def _training(training: TrainingRecord | None) -> str:
+    if training is None:
+        return ""
+    rows = {
+        "data": _described_data(training),
+        "trained": TRAINED[training.train],
+        "steps": f"{training.steps:,}",
+        "tokens": f"{training.tokens:,}",
+        **{name: f"{value}" for name, value in training.settings.items()},
+    }
+    if training.valid_losses is not None and training.perplexities is not None:
+        for name, (before, after) in (("loss", training.valid_losses), ("perplexity", training.perplexities)):
+            rows[f"validation {name}, before -> after"] = f"{before:.4f} -> {after:.4f}"
+    lines = ["| {} | {} |".format(name, value.replace("|", r"\|")) for name, value in rows.items()]
+    return "\n".join(["\n## Training\n", "| | |", "|---|---|", *lines, ""])
+
+
+def _described_data(training: TrainingRecord) -> str:
+    if name := _dataset(training):
+        return f"[{training.data}](https://huggingface.co/datasets/{name})"
+    return "local data" if training.fingerprint is None else f"local data, fingerprint {training.fingerprint}"
+
+
+def _dataset(training: TrainingRecord) -> str | None:
+    """Its name on the Hub, without the configuration (owner/name:config)."""
+    name = "" if training.data is None else training.data.partition(":")[0]
+    return name if name and on_hub(name) else None
+
+
+def _data(model: Any, licence: dict[str, str], training: TrainingRecord | None, *, relation: str) -> ModelCardData:
+    name, seq2seq = base_name(model), model.head.config.encoder_decoder
+    dataset = None if training is None else _dataset(training)
+    known = on_hub(name)
+    return ModelCardData(
+        base_model=name if known else None,
+        base_model_relation=relation if known else None,
+        **licence,  # type: ignore[arg-type]  # names of the licence, all of them texts
+        datasets=dataset,
+        library_name="unbottle",
+        pipeline_tag=None if seq2seq else "text-generation",
+        tags=["unbottle", "softmax-bottleneck", model.config.model_type],
+        model_name=f"{name if known else model.base_class.__name__} with {model.head.config.method.title}",
+        eval_results=_results(training, dataset, seq2seq),
+    )
+
+
+def _results(training: TrainingRecord | None, dataset: str | None, seq2seq: bool) -> list[EvalResult] | None:
+    """The validation loss after training; its exponential where every label is a token of one text."""
+    if training is None or training.valid_losses is None or training.perplexities is None:
+        return None
+    metrics = {"loss": training.valid_losses[1]} | ({} if seq2seq else {"perplexity": training.perplexities[1]})
+    return [
+        EvalResult(
+            task_type="summarization" if seq2seq else "text-generation",
+            dataset_type=dataset or "local",
+            dataset_name=dataset or "local data",
+            dataset_split="validation",
+            metric_type=metric,
+            metric_value=value,
+        )
+        for metric, value in metrics.items()
+    ]
+
+
+def _auto(head: Head) -> str:
+    return "AutoModelForSeq2SeqLM" if head.config.encoder_decoder else "AutoModelForCausalLM"
+
+
+def _card(data: ModelCardData, text: str) -> ModelCard:
+    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}")

@@ -1,0 +1,79 @@
+"""The loss of a distribution, with the ecosystem's conventions for labels and averages.
+
+SkippedLogits: what stands in `outputs.logits` where the loss was computed without them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unbottle.head import Distribution
+from unbottle.head.distribution import IGNORED
+
+
+def shifted(labels: Tensor) -> Tensor:
+    """Tokens < n predict n: the label of a position is the next one."""
+    return F.pad(labels, (0, 1), value=IGNORED)[..., 1:]
+
+
+def scores_of(distribution: Distribution) -> Tensor:
+    """What a model returns as its logits: of the one softmax or, where several are mixed, the log-probabilities."""
+    return distribution.logits[0].values if distribution.is_softmax else distribution.log_probs()
+
+
+def divisor(labels: Tensor, num_items: Tensor | int | None) -> Tensor | int:
+    """What the sum of losses is divided by: the number of labels, or what gradient accumulation counted."""
+    count = (labels != IGNORED).sum() if num_items is None else num_items
+    return count.to(labels.device) if isinstance(count, Tensor) else count
+
+
+ADVICE = (
+    "the loss was computed without logits, as always in training: they would take batch x positions x vocabulary "
+    "numbers. Call model(..., skip_logits=False) to get them, or model.eval()."
+)
+
+
+class SkippedLogitsError(AttributeError, TypeError):
+    """Logits that were not computed are asked for."""
+
+
+class SkippedLogits:
+    """Whoever uses it as a tensor is told how to get logits.
+
+    It is an attribute only. As a mapping, and as a tuple, an output has no logits then: the Trainer, accelerate and
+    distributed wrappers, which gather what outputs contain, go on as if they were None.
+    """
+
+    def __repr__(self) -> str:
+        return "SkippedLogits()"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # copy, pickle, numpy and others ask what an object can do
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise SkippedLogitsError(f"outputs.logits.{name}: {ADVICE}")
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        raise SkippedLogitsError(f"torch.{getattr(function, '__name__', function)} of outputs.logits: {ADVICE}")
+
+
+def _refuses(operation: str) -> Any:
+    def refuse(self: SkippedLogits, *args: Any) -> NoReturn:
+        raise SkippedLogitsError(f"{operation} of outputs.logits: {ADVICE}")
+
+    return refuse
+
+
+OPERATIONS = ("getitem", "iter", "len", "float", "array", "add", "sub", "mul", "truediv", "matmul", "neg")
+for _name in OPERATIONS:
+    setattr(SkippedLogits, f"__{_name}__", _refuses(_name))
+
+
+def without_logits(output: Any) -> None:
+    """Put the placeholder into an output that was built without logits. A compiled graph leaves None there."""
+    if not torch.compiler.is_compiling():
+        object.__setattr__(output, "logits", SkippedLogits())

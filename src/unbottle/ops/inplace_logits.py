@@ -1,0 +1,206 @@
+"""Workspace: large buffers that are used again, because fresh memory costs as much as the arithmetic in it.
+
+Tape: gradients computed while the forward pass still runs, one small piece of the graph after the other.
+
+InPlaceLogits: one buffer that holds logits, then log-probabilities, then their gradient.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unbottle.ops.logits import Words, Write, highest
+
+ROOM = 2  # memory that is larger than needed by more than this is not kept: training after an evaluation needs less
+
+
+class Workspace:
+    """Lends tensors. What is given back is lent again; copies and pickles of a workspace are empty."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+
+    @contextlib.contextmanager
+    def lender(self, device: torch.device) -> Iterator[Callable[[int, int, torch.dtype], Tensor]]:
+        """A function (rows, columns, dtype) -> a tensor with anything in it. Everything is given back at the end."""
+        lent: list[Tensor] = []
+
+        def lend(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+            free = self._free.get((dtype, device), [])
+            memory = free.pop() if free else torch.empty(0, dtype=dtype, device=device)
+            if not rows * columns <= memory.numel() <= ROOM * rows * columns:
+                memory = torch.empty(rows * columns, dtype=dtype, device=device)
+            lent.append(memory)
+            return memory[: rows * columns].view(rows, columns)
+
+        try:
+            yield lend
+        finally:
+            for memory in lent:
+                self._free.setdefault((memory.dtype, device), []).append(memory)
+
+    def __deepcopy__(self, memo: dict) -> Workspace:
+        return Workspace()
+
+    def __reduce__(self) -> tuple:
+        return (Workspace, ())
+
+
+class Tape:
+    """Leaves and what their gradients amount to so far. A tape that does not record makes no leaves."""
+
+    def __init__(self, *, records: bool) -> None:
+        self.records = records
+        self._leaves: list[Tensor] = []
+        self._gradients: dict[int, Tensor] = {}
+
+    def leaf(self, value: Tensor, *, wanted: bool = True) -> Tensor:
+        """The same numbers at the start of a graph of their own; no leaf if its gradient is not wanted."""
+        value = value.detach()
+        if self.records and wanted:
+            self._leaves.append(value.requires_grad_())
+        return value
+
+    def watch(self, parameters: Iterable[Tensor]) -> list[Tensor]:
+        """Parameters are leaves already; their gradients are gathered here, not in `.grad`."""
+        wanted = [parameter for parameter in parameters if self.records and parameter.requires_grad]
+        self._leaves += wanted
+        return wanted
+
+    def pull(self, output: Tensor, gradient: Tensor | None = None) -> None:
+        """Go back from one output to the leaves it was made of."""
+        if not output.requires_grad:
+            return
+        found = torch.autograd.grad(output, self._leaves, gradient, allow_unused=True)
+        for leaf, part in zip(self._leaves, found, strict=True):
+            if part is not None:
+                self.add(leaf, part)
+
+    def add(self, leaf: Tensor, part: Tensor) -> None:
+        before = self._gradients.get(id(leaf))
+        self._gradients[id(leaf)] = part if before is None else before + part
+
+    def gradient(self, leaf: Tensor) -> Tensor | None:
+        """What was pulled to this leaf; None if nothing reached it."""
+        return self._gradients.get(id(leaf))
+
+
+SAMPLE = 64  # columns that are looked at to learn what normalisation subtracted
+
+
+class InPlaceLogits:
+    """Logits as partitions see them, each step written over the last.
+
+    Nothing of the size of the vocabulary is kept for a backward pass: what is read becomes a leaf of the tape, what
+    happened is remembered in `_events`, and `gradient` undoes it in the same memory, newest first. The gradient of
+    log Z is the softmax, so the buffer is its own gradient up to one factor per position.
+    """
+
+    def __init__(self, buffer: Float[Tensor, "P C"], size: int, positions: int, tape: Tape) -> None:
+        assert buffer.shape[1] > size, "one column more: the target of all that is not present"
+        self._grid = buffer.view(-1, positions, buffer.shape[1])
+        self._size, self._tape = size, tape
+        self._log_Z: Tensor | None = None
+        self._events: list[Callable[[Tensor, Tensor], None]] = []
+        self.written: list[Write] = []
+
+    @property
+    def values(self) -> Float[Tensor, "B T V"]:
+        assert self._log_Z is None, "what is normalised holds log-probabilities, no logits"
+        return self._values
+
+    @property
+    def _values(self) -> Float[Tensor, "B T V"]:
+        return self._grid[..., : self._size]
+
+    @torch.no_grad()
+    def at(self, words: Words) -> Float[Tensor, "B T S"]:
+        ids = words.expanded(self._grid.shape[1])
+        found = self._grid.gather(-1, ids)
+        leaf = self._tape.leaf(found if self._log_Z is None else found + self._log_Z[..., None])
+        target = words.target(self._size).expand_as(ids)
+
+        def undo(scale: Tensor, inverse: Tensor) -> None:
+            if (gradient := self._tape.gradient(leaf)) is not None:
+                self._grid.scatter_add_(-1, target, gradient * inverse)
+
+        self._remember(undo)
+        return leaf
+
+    @torch.no_grad()
+    def top(self, k: int) -> Words:
+        self._grid[..., self._size :] = -torch.inf  # then whole rows can be read, which is faster
+        return highest(self._grid, min(k, self._size))
+
+    @torch.no_grad()
+    def overwrite(self, write: Write) -> InPlaceLogits:
+        assert self._log_Z is None, "what is normalised is finished"
+        target = write.words.target(self._size).expand_as(write.scores)
+        self._grid.scatter_(-1, target, write.scores.detach().to(self._grid.dtype))
+        self.written.append(write)
+
+        def undo(scale: Tensor, inverse: Tensor) -> None:
+            gradient = self._grid.gather(-1, target) * scale
+            gradient = gradient.where(write.words.present, 0).to(write.scores.dtype)
+            self._grid.scatter_(-1, target, 0)
+            self._tape.pull(write.scores, gradient)
+
+        self._remember(undo)
+        return self
+
+    @torch.no_grad()
+    def mean(self) -> Float[Tensor, "B T"]:
+        found = self._values.mean(-1)
+        leaf = self._tape.leaf(found if self._log_Z is None else found + self._log_Z)
+
+        def undo(scale: Tensor, inverse: Tensor) -> None:
+            if (gradient := self._tape.gradient(leaf)) is not None:
+                self._values.add_(gradient[..., None] * inverse / self._size)
+
+        self._remember(undo)
+        return leaf
+
+    @torch.no_grad()
+    def logsumexp(self) -> Float[Tensor, "B T"]:
+        """log Z. From now on the buffer holds log-probabilities: one pass over it, no second buffer."""
+        if self._log_Z is None:
+            self._grid[..., self._size :] = -torch.inf
+            some = self._values[..., :: max(1, self._size // SAMPLE)]
+            before = some.amax(-1)
+            if not before.isfinite().all():
+                some = self._values
+                before = some.amax(-1)
+            torch.log_softmax(self._grid, -1, out=self._grid)
+            self._log_Z = self._tape.leaf(before - some.amax(-1))  # the same column, before and after
+        return self._log_Z
+
+    def log_softmax(self) -> Float[Tensor, "B T V"]:
+        self.logsumexp()
+        return self._values
+
+    def _remember(self, undo: Callable[[Tensor, Tensor], None]) -> None:
+        """Without a gradient nothing will be undone, and what would be needed for that is not kept."""
+        if self._tape.records:
+            self._events.append(undo)
+
+    @torch.no_grad()
+    def gradient(self) -> tuple[Float[Tensor, "P V"], Float[Tensor, "P 1"]]:
+        """Gradient of what the vocabulary product gave, and the factor of each position that it lacks.
+
+        To be called when the gradients of everything read are on the tape. A position without any gradient of log Z
+        has no loss.
+        """
+        assert self._log_Z is not None
+        found = self._tape.gradient(self._log_Z)
+        scale = torch.zeros_like(self._log_Z)[..., None] if found is None else found[..., None]
+        counts = scale.abs() >= torch.finfo(scale.dtype).tiny  # a softmax without weight in a mixture has no inverse
+        scale, inverse = scale.where(counts, 0), (1 / scale).where(counts, 0)
+        self._grid.exp_()
+        while self._events:
+            self._events.pop()(scale, inverse)
+        return self._values.flatten(0, 1), scale.flatten(0, 1)

@@ -1,0 +1,216 @@
+"""dots: f . w_x for sets of words, without writing out the embeddings of every word of every set.
+
+Products of which only some entries are wanted, and what they give back to the embeddings.
+
+WeightGradient: the gradient of the word embeddings, gathered from large products and from sparse ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from unbottle.ops.numerics import product_dtype
+
+
+def dots(
+    f: Float[Tensor, "B T D"],
+    weight: Float[Tensor, "V D"],
+    ids: Int[Tensor, "B #T S"],
+    into: WeightGradient | None = None,
+) -> Float[Tensor, "B T S"]:
+    """f . w_x for the words of each position. The gradient of the weight is added to `into` where that is given."""
+    if torch.compiler.is_compiling():
+        rows = weight[ids]
+        return f @ rows[:, 0].mT if ids.shape[1] == 1 else (rows @ f[..., None])[..., 0]
+    if not ids.shape[-1]:
+        return f[..., :0]
+    dtype = product_dtype(weight)
+    f, weight = f.to(dtype), weight.to(dtype)
+    shared = ids.shape[1] == 1 and f.shape[1] != 1
+    result: Tensor = (SharedDots if shared else OwnDots).apply(f, weight, ids, into)
+    return result
+
+
+class SharedDots(torch.autograd.Function):
+    """All positions of a row look at the same words: one small matrix product per row."""
+
+    @staticmethod
+    def forward(ctx: Any, f: Tensor, weight: Tensor, ids: Tensor, into: WeightGradient | None) -> Tensor:
+        ctx.save_for_backward(f, weight, ids)
+        ctx.into = into
+        return f @ weight[ids[:, 0]].mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        f, weight, ids = ctx.saved_tensors
+        to_f = gradient @ weight[ids[:, 0]] if ctx.needs_input_grad[0] else None
+        if not ctx.needs_input_grad[1]:
+            return to_f, None, None, None
+        words = (gradient.mT @ f).flatten(0, 1)  # a word that stands twice in the row gets both
+        return to_f, _gathered(ctx, weight, lambda into: into.add_rows(ids.flatten(), words)), None, None
+
+
+class OwnDots(torch.autograd.Function):
+    """Each position looks at words of its own: a product of which only some entries are computed."""
+
+    @staticmethod
+    def forward(ctx: Any, f: Tensor, weight: Tensor, ids: Tensor, into: WeightGradient | None) -> Tensor:
+        ctx.save_for_backward(f, weight, ids)
+        ctx.into = into
+        flat = f.flatten(0, 1)
+        return sampled(flat, weight, ids.expand(-1, f.shape[1], -1).flatten(0, 1)).view(*f.shape[:2], ids.shape[-1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        f, weight, ids = ctx.saved_tensors
+        ids = ids.expand(-1, f.shape[1], -1).flatten(0, 1)
+        flat, gradient = f.flatten(0, 1), gradient.flatten(0, 1)
+        to_f = None
+        if ctx.needs_input_grad[0]:
+            to_f = F.embedding_bag(ids, weight, mode="sum", per_sample_weights=gradient.to(weight.dtype)).view_as(f)
+        if not ctx.needs_input_grad[1]:
+            return to_f, None, None, None
+        return to_f, _gathered(ctx, weight, lambda into: into.add_sampled(Sampled(ids, gradient, flat))), None, None
+
+
+def _gathered(ctx: Any, weight: Tensor, add: Callable[[WeightGradient], None]) -> Tensor | None:
+    """Gradient of the weight: added where it is gathered, or a tensor of its own."""
+    into, ctx.into = ctx.into, None
+    if into is not None:
+        add(into)
+        return None
+    alone = WeightGradient(weight)
+    add(alone)
+    return alone.total().to(weight.dtype)
+
+
+BLOCK = 2**22  # numbers that are gathered at once where there is no sparse kernel
+
+
+def sampled(f: Float[Tensor, "P D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "P S"]) -> Float[Tensor, "P S"]:
+    """Entry (p, s) is f_p . w of ids[p, s]."""
+    if _has_kernels(f) and ids.shape[1] <= len(weight):  # torch refuses patterns with more entries than the product
+        starts = torch.arange(len(ids) + 1, device=f.device) * ids.shape[1]
+        pattern = _csr(starts, ids.flatten(), f.new_zeros(ids.numel()), (len(ids), len(weight)))
+        products: Tensor = torch.sparse.sampled_addmm(pattern, f, weight.mT, beta=0.0)
+        return products.values().view(ids.shape)
+    step = max(1, BLOCK // max(1, ids.shape[1] * f.shape[1]))
+    pairs = zip(f.split(step), ids.split(step), strict=True)
+    return torch.cat([(weight[words] @ rows[..., None])[..., 0] for rows, words in pairs])
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Entries of a product that are wanted, and their gradients: (p, s) stands for f_p . w of ids[p, s]."""
+
+    ids: Int[Tensor, "P S"]
+    gradient: Float[Tensor, "P S"]
+    f: Float[Tensor, "P D"]
+
+    @property
+    def rows(self) -> Int[Tensor, " N"]:
+        """The row of f of each entry."""
+        return torch.arange(len(self.f), device=self.f.device).repeat_interleave(self.ids.shape[1])
+
+
+def add_sampled(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> None:
+    """Row x of the total gets the sum of gradient * f over all entries whose word is x."""
+    if all(_has_kernels(each.f) and each.f.dtype == total.dtype for each in entries):
+        _add_at_once(total, entries)
+        return
+    for each in entries:
+        step = max(1, BLOCK // max(1, each.ids.shape[1] * each.f.shape[1]))
+        for ids, gradient, f in zip(each.ids.split(step), each.gradient.split(step), each.f.split(step), strict=True):
+            total.index_add_(0, ids.flatten(), (gradient[..., None] * f[:, None]).flatten(0, 1).to(total.dtype))
+
+
+def _add_at_once(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> None:
+    """One sparse product, because each goes through the whole total."""
+    words = torch.cat([each.ids.flatten() for each in entries])
+    gradient = torch.cat([each.gradient.flatten() for each in entries]).to(total.dtype)
+    firsts = itertools.accumulate((len(each.f) for each in entries), initial=0)
+    rows = torch.cat([each.rows + first for each, first in zip(entries, firsts, strict=False)])
+    f = torch.cat([each.f for each in entries])
+    order = words.argsort(stable=True)
+    starts = F.pad(words.bincount(minlength=len(total)).cumsum(0), (1, 0))
+    total.addmm_(_csr(starts, rows[order], gradient[order], (len(total), len(f))), f)
+
+
+def _has_kernels(like: Tensor) -> bool:
+    return like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64) and like.numel() > 0
+
+
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    _hear_the_warning()
+    return torch.sparse_csr_tensor(starts, columns, values, shape)
+
+
+@functools.cache
+def _hear_the_warning() -> None:
+    """torch says once that sparse matrices are in beta; it says it here, where nobody is disturbed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))
+
+
+WAITING = 16  # sampled entries wait until there is one for so many numbers of the sum
+
+
+class WeightGradient:
+    """A sum of V x D that is never written without need: the first large product is its start, small parts wait."""
+
+    def __init__(self, weight: Float[Tensor, "V D"]) -> None:
+        self._weight = weight
+        self._dtype = torch.promote_types(weight.dtype, torch.float32)
+        self._total: Tensor | None = None
+        self._rows: list[tuple[Tensor, Tensor]] = []
+        self._sampled: list[Sampled] = []
+
+    def add_rows(self, ids: Int[Tensor, " N"], rows: Float[Tensor, "N D"]) -> None:
+        """Rows of the gradient; an id may stand more than once."""
+        self._rows.append((ids, rows))
+
+    def add_sampled(self, entries: Sampled) -> None:
+        """Gradients of single entries of a product."""
+        self._sampled.append(entries)
+
+    def add_product(self, gradient: Float[Tensor, "P V"], rows: Float[Tensor, "P D"]) -> None:
+        """The transposed gradient of some logits times what was multiplied with the weight."""
+        if self._total is None and rows.dtype == self._dtype:
+            self._total = gradient.mT @ rows
+        elif rows.dtype == self._dtype:
+            self._sum().addmm_(gradient.mT, rows)
+        else:
+            self._sum().add_(gradient.mT @ rows)
+        self._add_waiting(limit=self._weight.numel() // WAITING)
+
+    def total(self) -> Float[Tensor, "V D"]:
+        """The sum so far."""
+        self._add_waiting(limit=0)
+        return self._sum()
+
+    def _sum(self) -> Float[Tensor, "V D"]:
+        if self._total is None:
+            self._total = torch.zeros_like(self._weight, dtype=self._dtype)
+        return self._total
+
+    def _add_waiting(self, limit: int) -> None:
+        rows, self._rows = self._rows, []
+        for ids, some in rows:
+            self._sum().index_add_(0, ids, some.to(self._dtype))
+        if sum(entries.ids.numel() for entries in self._sampled) > limit:
+            entries, self._sampled = self._sampled, []
+            add_sampled(self._sum(), entries)

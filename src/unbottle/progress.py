@@ -1,0 +1,115 @@
+"""How far a command is and how long it still takes: a bar on a terminal, plain lines elsewhere.
+
+Progress of work in phases, and warnings on one line.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TextIO
+
+from unbottle.cli.options import is_first
+
+Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
+
+QUIET_SECONDS = 10.0  # between plain lines
+
+
+@contextmanager
+def progress(stream: TextIO | None = None, *, now: Callable[[], float] = time.monotonic) -> Iterator[Report]:
+    """A function that shows progress on stderr."""
+    stream = sys.stderr if stream is None else stream
+    started: list[float] = []
+
+    def elapsed() -> float:
+        """Since the first report: what was imported before says nothing about the work."""
+        started[:] = started or [now()]
+        return now() - started[0]
+
+    if stream.isatty():
+        with _bar(stream, elapsed) as report:
+            yield report
+    else:
+        yield _lines(stream, elapsed)
+
+
+def remaining(elapsed: float, done: float, total: float) -> str:
+    """How long it still takes if it goes on as it went."""
+    if done <= 0:
+        return "remaining time not known yet"
+    seconds = elapsed * (total - done) / done
+    if seconds < 90:
+        return f"about {seconds:.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+
+
+def _lines(stream: TextIO, elapsed: Callable[[], float]) -> Report:
+    last = -QUIET_SECONDS
+
+    def report(done: float, total: float, text: str) -> None:
+        nonlocal last
+        if elapsed() - last >= QUIET_SECONDS or done >= total:
+            last = elapsed()
+            left = remaining(last, done, total)
+            print(f"{done / total:4.0%}  {text}  ({left})", file=stream, flush=True)
+
+    return report
+
+
+@contextmanager
+def _bar(stream: TextIO, elapsed: Callable[[], float]) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task("", total=None, left="")
+
+        def report(done: float, total: float, text: str) -> None:
+            left = remaining(elapsed(), done, total)
+            bar.update(task, completed=done, total=total, description=text, left=left)
+
+        yield report
+
+
+@contextmanager
+def phases() -> Iterator[Report]:
+    """As `progress`, but when the work starts from 0 again, so does the estimate of the time it takes."""
+    with ExitStack() as stack:
+        shown: list[Report] = []
+        last = math.inf
+
+        def report(done: float, total: float, text: str) -> None:
+            nonlocal last
+            if not is_first():
+                return
+            if done < last:
+                stack.close()
+                shown[:] = [stack.enter_context(progress())]
+            last = done
+            shown[0](done, total, text)
+
+        yield report
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Warnings as people read them: no file names, no code."""
+
+    def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
+        if is_first():
+            print(f"unbottle: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

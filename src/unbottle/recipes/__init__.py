@@ -1,1 +1,0 @@
-"""Recipes: the experiments of the paper, each from one command."""

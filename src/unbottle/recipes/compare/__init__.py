@@ -1,1 +1,0 @@
-"""Output layers on a model and a text of one's own."""

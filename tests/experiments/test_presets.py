@@ -1,0 +1,36 @@
+"""Presets: results and models that are there already are those of the presets as they are."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unbottle.experiments.catalog import EXPERIMENTS
+from unbottle.experiments.presets import SUMMARY_PRESETS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.parent.name)
+def test_results_in_the_repository_can_be_continued(path: Path) -> None:
+    data = json.loads(path.read_text(encoding="utf-8"))
+    told = data["settings"]["preset"]
+    preset = EXPERIMENTS[data["experiment"]].lab.presets[told["name"]]
+    assert json.loads(json.dumps(preset.to_dict())) == told
+
+
+def test_the_paper_trains_longer_on_booksum_and_slower_with_bart_large() -> None:
+    paper = SUMMARY_PRESETS["paper"]
+    found = {(data, size): paper.rows_of(size, data) for data in ("xsum", "booksum") for size in paper.table}
+    assert {key for key, rows in found.items() if rows.epochs == 5.0} == {("booksum", size) for size in paper.table}
+    assert {key for key, rows in found.items() if rows.lr != 5e-5} == {("booksum", "BART Large")}
+    assert found["booksum", "BART Large"].lr == 1e-5
+
+
+@pytest.mark.parametrize("preset", SUMMARY_PRESETS.values(), ids=list(SUMMARY_PRESETS))
+def test_backbones_of_tables_are_there_and_stand_beside_the_paper_s(preset) -> None:
+    paper = EXPERIMENTS["summarization"].paper_by_data["samsum"]
+    for size in (*preset.table, *preset.curve):
+        assert size in preset.backbones
+        assert preset.beside.get(size, size) in paper

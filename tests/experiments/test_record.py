@@ -1,0 +1,135 @@
+"""Results: every row is on disk at once, comes back, and is not mixed with rows of other settings."""
+
+import errno
+import json
+from dataclasses import replace
+
+import pytest
+
+from unbottle.experiments.results import Column, Experiment, Record, Row
+from unbottle.method import Method
+
+SETTINGS = {"preset": {"name": "cpu"}, "data": "text"}
+EXPERIMENT = Experiment(
+    name="table9",
+    title="A table",
+    methods=("softmax", "softmax+c"),
+    measure=lambda lab, method, seed, size: {},
+    columns=(Column("Perplexity", "perplexity"), Column("Time", "time")),
+    paper_columns=("Wiki",),
+    paper={"small": {"softmax": (24.28,), "softmax+c": (23.5,)}},
+)
+
+
+def row(method: str, seed: int, value: float) -> Row:
+    return Row(method, seed, "small", {"perplexity": value})
+
+
+def test_a_row_that_stands_twice_in_a_file_counts_once(tmp_path) -> None:
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    record.add(row("softmax", 0, 10.0))
+    data = json.loads((tmp_path / "results.json").read_text())
+    (tmp_path / "results.json").write_text(json.dumps(data | {"rows": data["rows"] * 2}))
+    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 1
+
+
+def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    for each in (row("softmax+c", 0, 9.0), row("softmax", 0, 10.0), row("softmax", 1, 12.0)):
+        record.add(each)
+    record.finish({"softmax": {"time": 1.0}})
+    text = (tmp_path / "table.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    assert lines[0] == ["Method", "Perplexity", "Time", "paper: Wiki"]
+    assert lines[2:] == [["Softmax", "11.00 ± 1.00", "1.00", "24.28"], [Method.parse("s+c").title, "9.00", "", "23.5"]]
+    assert "unbottle reproduce table9 --preset cpu" in text
+    assert "standard error" in text
+
+
+def test_a_row_is_on_disk_before_the_next_begins(tmp_path) -> None:
+    Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
+    again = Record(tmp_path, EXPERIMENT, SETTINGS)
+    assert again.has("softmax", 0, "small")
+    assert not again.has("softmax", 1, "small")
+    assert not again.has("softmax", 0, "medium")
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["machine"]["cores"]
+
+
+def test_two_processes_add_to_the_same_rows(tmp_path) -> None:
+    one, two = Record(tmp_path, EXPERIMENT, SETTINGS), Record(tmp_path, EXPERIMENT, SETTINGS)
+    one.add(row("softmax", 0, 10.0))
+    two.add(row("softmax+c", 0, 9.0))
+    one.add(row("softmax", 1, 11.0))
+    two.finish({})
+    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
+
+
+def test_what_could_not_be_measured_is_left_out(tmp_path) -> None:
+    """No token of a kind: no perplexity."""
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    for seed, value in enumerate((None, 9.0)):
+        record.add(row("softmax", seed, value))
+    record.add(row("softmax+c", 0, None))
+    cells = [line.split("|")[2].strip() for line in record.document().splitlines() if line.startswith("|")]
+    assert cells[2:] == ["9.00", ""]
+
+
+def test_a_full_disk_keeps_the_rows_from_before(tmp_path, monkeypatch) -> None:
+    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    record.add(row("softmax", 0, 10.0))
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("unbottle.experiments.results.put_file", full)
+    with pytest.raises(OSError, match=r"the disk of .* is full\. What was written before is complete"):
+        record.add(row("softmax+c", 0, 9.0))
+    monkeypatch.undo()
+    again = Record(tmp_path, EXPERIMENT, SETTINGS)
+    assert [each.method for each in again.rows] == ["softmax"]
+    again.add(row("softmax+c", 0, 9.0))
+    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 2
+
+
+def test_results_of_other_settings_are_refused(tmp_path) -> None:
+    Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
+    with pytest.raises(ValueError, match="another preset or text"):
+        Record(tmp_path, EXPERIMENT, SETTINGS | {"data": "other"})
+
+
+def test_a_row_that_another_process_has_added_meanwhile_is_there_once(tmp_path) -> None:
+    one, two = Record(tmp_path, EXPERIMENT, SETTINGS), Record(tmp_path, EXPERIMENT, SETTINGS)
+    one.add(row("softmax", 0, 10.0))
+    two.add(row("softmax", 0, 11.0))
+    assert [each.found["perplexity"] for each in two.rows] == [10.0]
+
+
+def test_columns_in_parts_stand_in_tables_of_their_own(tmp_path) -> None:
+    """The paper's numbers are with their like: by title, of the data set and of the size that it is like."""
+    experiment = replace(
+        EXPERIMENT,
+        columns=(Column("Loss", "loss", 3, "model"), Column("R1", "r1", 1, "summaries")),
+        paper_columns=("Loss", "R1"),
+        paper_by_data={"news": {"T5-Small": {"softmax": (0.5, 30.0)}, "T5-Base": {"softmax": (0.25, 40.0)}}},
+    )
+    beside = {"preset": {"name": "cpu", "beside": {"wide": "T5-Base"}}, "data": "news"}
+    record = Record(tmp_path / "news", experiment, beside)
+    for method in experiment.methods:
+        record.add(Row(method, 0, "wide", {"loss": 2.0, "r1": 20.0}))
+    lines = [line for line in record.document().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert cells[0] == ["Method", "Loss", "paper: Loss"]
+    assert cells[2:4] == [["Softmax", "2.000", "0.25"], ["S + C", "2.000", ""]]
+    assert cells[4] == ["Method", "R1", "paper: R1"]
+    assert cells[6] == ["Softmax", "20.0", "40"]
+    other = Record(tmp_path / "other", experiment, beside | {"data": "other"})
+    other.add(Row("softmax", 0, "wide", {"loss": 2.0, "r1": 20.0}))
+    assert "paper:" not in other.document()
+
+
+def test_a_line_for_all_windows_of_a_row(tmp_path) -> None:
+    found = {"windows": [[1.5, 2], [3.0, 4]], "names": ["a [b]", "c"], "none": [], "deep": {"one": [1, 2]}}
+    Record(tmp_path, EXPERIMENT, SETTINGS).add(Row("softmax", 0, "small", found))
+    text = (tmp_path / "results.json").read_text(encoding="utf-8")
+    assert json.loads(text)["rows"][0]["found"] == found
+    assert '"windows": [[1.5, 2], [3.0, 4]],\n' in text

@@ -1,0 +1,183 @@
+"""Every experiment runs on a tiny model, row by row, and goes on where it was stopped."""
+
+import json
+import random
+
+import pytest
+
+from unbottle.cli.main import main
+from unbottle.experiments.catalog import EXPERIMENTS
+from unbottle.experiments.presets import PRESETS
+from unbottle.files import locked
+
+ROWS = {
+    "table1": ["softmax", "softmax+cpr:20,100+mi"],
+    "table2": ["softmax+mi", "softmax+wbwr:100+mi"],
+    "table3": ["softmax", "ps+mi"],
+    "table4": ["softmax+mi", "softmax+cpr:20,100+mi"],
+    "analogy": ["softmax+mi", "softmax+c+mi"],
+    "size-curve": ["softmax", "softmax+cpr:20,100+mi"],
+    "order-bias": ["softmax+mi", "mos+mi"],
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Made-up sentences with names that return."""
+    draw = random.Random(0)
+    names, verbs = ["Anna", "Boris", "Clara", "Daniel"], ["saw", "met", "called", "heard"]
+    things = ["the river", "a house", "the old king", "a tall woman", "the tennis player"]
+    lines = [
+        f"In the morning {draw.choice(names)} {draw.choice(verbs)} {draw.choice(things)} , and then "
+        f"{draw.choice(names)} {draw.choice(verbs)} {draw.choice(things)} near the plates and keys ."
+        for _ in range(1500)
+    ]
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return tmp_path_factory.mktemp("lab"), tmp_path_factory.mktemp("results")
+
+
+def reproduce(name, text, folders, *more, rows=None):
+    methods = [word for method in rows or ROWS[name] for word in ("--method", method)]
+    work, output = folders
+    given = ["--preset", "tiny", "--data", str(text), "--work", str(work), "--output", str(output)]
+    return main(["reproduce", name, *given, *methods, *more])
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_every_experiment_runs_and_says_what_it_found(name, text, folders, capsys) -> None:
+    assert reproduce(name, text, folders) == 0
+    shown = capsys.readouterr().out
+    folder = folders[1] / name
+    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    experiment = EXPERIMENTS[name]
+    sizes = len(experiment.sizes(PRESETS["tiny"]))
+    assert sorted(row["method"] for row in data["rows"]) == sorted(ROWS[name] * sizes)
+    for row in data["rows"]:
+        for column in experiment.columns:
+            assert column.key in row["found"] | data["together"].get(row["method"], {}), column
+    assert experiment.title in shown
+    assert shown.splitlines()[-1] == f"Written to {folder}"
+    assert (folder / "plot.png").exists() == (experiment.plot is not None)
+
+
+def test_rows_that_are_done_are_not_done_again(text, folders, monkeypatch, capsys) -> None:
+    assert reproduce("table1", text, folders) == 0
+    before = (folders[1] / "table1" / "results.json").read_text(encoding="utf-8")
+    monkeypatch.setattr(
+        "unbottle.experiments.workspace.train_lm", lambda *args, **options: pytest.fail("trained again")
+    )
+    assert reproduce("table1", text, folders) == 0
+    assert (folders[1] / "table1" / "results.json").read_text(encoding="utf-8") == before
+
+
+def test_a_stopped_run_keeps_its_rows(text, folders, monkeypatch, capsys) -> None:
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unbottle.experiments.workspace.train_lm", stopped)
+    rows = [*ROWS["table1"], "softmax+p+mi"]  # which no other test trains
+    assert reproduce("table1", text, folders, rows=rows) == 130
+    data = json.loads((folders[1] / "table1" / "results.json").read_text(encoding="utf-8"))
+    assert [row["method"] for row in data["rows"]][: len(ROWS["table1"])] == ROWS["table1"]
+
+
+def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
+    """The same windows, and the same settings of the run, the seed of their order included."""
+    assert reproduce("table1", text, folders) == 0
+    runs = [folders[0] / "rows" / "small" / name / "run.json" for name in ("softmax-0", "softmax+cpr20-100+mi-0")]
+    one, other = (json.loads(path.read_text(encoding="utf-8")) for path in runs)
+    assert one["data"] == other["data"]
+    assert one["settings"] | {"output": ""} == other["settings"] | {"output": ""}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["table9"], "experiment 'table9': unknown. Known: table1"),
+        (["table1", "--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
+        (["table1", "--method", "softmax+e"], "method 'softmax+e': no row of table1"),
+        (["table1", "--size", "medium"], "size 'medium': no backbone of table1. There are: small."),
+        (["table1", "--preset", "tiny"], "has no text of its own. Name one with --data."),
+        (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_refusals(given, message, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_another_text_in_the_same_folder_is_refused(text, folders, tmp_path, capsys) -> None:
+    assert reproduce("table1", text, folders) == 0
+    other = tmp_path / "other.txt"
+    other.write_text("something else " * 5000, encoding="utf-8")
+    assert reproduce("table1", other, folders) == 2
+    assert "made with another preset or text" in capsys.readouterr().err
+
+
+def test_a_text_is_known_by_its_content(text, folders, tmp_path, capsys) -> None:
+    """Another text under the same name is refused; the same text under the same name elsewhere is not."""
+    assert reproduce("table1", text, folders) == 0
+    moved = tmp_path / text.name
+    moved.write_bytes(text.read_bytes())
+    assert reproduce("table1", moved, folders) == 0
+    moved.write_bytes(text.read_bytes() + b"more")
+    capsys.readouterr()
+    assert reproduce("table1", moved, folders) == 2
+    assert "made with another preset or text" in capsys.readouterr().err
+    elsewhere = (tmp_path / "lab", folders[1])
+    assert reproduce("table1", moved, elsewhere) == 2
+    assert "holds results of another preset or text" in capsys.readouterr().err
+
+
+def test_folders_from_before_contents_were_known_are_accepted(text, folders, capsys) -> None:
+    assert reproduce("table1", text, folders) == 0
+    results = folders[1] / "table1" / "results.json"
+    for path, part in ((folders[0] / "lab.json", None), (results, "settings")):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        del (data if part is None else data[part])["content"]
+        path.write_text(json.dumps(data), encoding="utf-8")
+    assert reproduce("table1", text, folders) == 0
+    assert "content" not in json.loads(results.read_text(encoding="utf-8"))["settings"], "it is not known of those rows"
+
+
+def test_two_processes_do_not_train_the_same_row(text, tmp_path, capsys) -> None:
+    with locked(tmp_path / "lab" / "base" / "small"):
+        assert reproduce("table1", text, (tmp_path / "lab", tmp_path / "results")) == 2
+    assert "Wait until it is finished, or give another output folder." in capsys.readouterr().err
+
+
+def test_dry_run_prints_everything_and_does_nothing(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "table1", "--dry-run", "--seeds", "3"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["seeds"] == [0, 1, 2]
+    assert len(told["methods"]) == 15
+    assert told["preset"]["rows"]["length"] == 200
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_fails_leaves_nothing_and_does_not_stand_in_the_way(text, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = (tmp_path / "lab", tmp_path / "results")
+    assert reproduce("order-bias", "nowhere.txt", places) == 2
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "lab" / "base").mkdir(parents=True)  # what such a run left behind before
+    (tmp_path / "lab" / "base" / ".small.lock").touch()
+    (tmp_path / "lab" / "lab.json").write_text('{"data": "nowhere.txt"}', encoding="utf-8")
+    assert reproduce("order-bias", text, places) == 0, capsys.readouterr().err
+
+
+def test_a_model_that_is_nowhere_is_refused_before_anything_is_written(text, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("unbottle.hub_access.reachable", lambda: False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    assert main(["reproduce", "table1", "--preset", "paper", "--data", str(text)]) == 2
+    assert "model 'gpt2' is no folder here, and the Hub can not be reached" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []

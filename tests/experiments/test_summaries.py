@@ -1,0 +1,256 @@
+"""Summaries on a tiny T5 and a tiny BART: every row, stopped and continued, on pairs of all kinds."""
+
+import json
+import math
+import random
+
+import pytest
+
+from unbottle.cli.main import main
+from unbottle.experiments.catalog import EXPERIMENTS
+from unbottle.experiments.corpora import PairCorpus
+from unbottle.experiments.paper_summaries import SUMMARIES, SUMMARY_COLUMNS
+from unbottle.experiments.results import Row
+
+pytestmark = pytest.mark.filterwarnings("default:.*left out:UserWarning")
+METHODS = EXPERIMENTS["summarization"].methods
+HEAVY = ("mauve", "factcc")  # need models that are not here
+ODD = [
+    {"dialogue": "Zoë: 今天下午三点见 😀 Σωκράτης: Ωδή", "summary": "今天下午三点"},  # other scripts
+    {"dialogue": "Anna: yes", "summary": "Yes"},  # one word
+    {"dialogue": "Boris: " + "and so on " * 60, "summary": "Boris " + "goes on " * 30},  # too long, both of them
+]
+EMPTY = [{"dialogue": " ", "summary": "Nothing."}, {"dialogue": "Clara: hm", "summary": ""}]
+
+
+def dialogues(count: int, seed: int) -> list[dict]:
+    draw = random.Random(seed)
+    names, things = ["Anna", "Boris", "Clara", "Daniel"], ["the river", "a house", "tea", "a cat"]
+    found = []
+    for _ in range(count):
+        one, other, thing = draw.choice(names), draw.choice(names), draw.choice(things)
+        text = f"{one}: Did you see {thing}? {other}: Yes, at {draw.randint(1, 12)}."
+        found.append({"dialogue": text, "summary": f"It was {other} who saw {thing}."})
+    return found
+
+
+def write(folder, **parts: list[dict]):
+    folder.mkdir(parents=True)
+    for part, rows in parts.items():
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+        (folder / f"{part}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick():
+    """Times are of one round, and after each row an empty picture is drawn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unbottle.experiments.runner.ROUNDS", 1)
+        patch.setattr("unbottle.report.plots.dots", lambda values, path, **options: path.touch())
+        yield
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Under the name of a data set that the paper has."""
+    train, test = dialogues(20, seed=0) + ODD + EMPTY, dialogues(3, seed=2) + ODD + EMPTY
+    return write(tmp_path_factory.mktemp("data") / "samsum", train=train, valid=dialogues(4, seed=1), test=test)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return tmp_path_factory.mktemp("lab"), tmp_path_factory.mktemp("results")
+
+
+def reproduce(pairs, folders, *more, name="summarization"):
+    work, output = folders
+    given = ["--preset", "tiny", "--data", str(pairs), "--work", str(work), "--output", str(output)]
+    return main(["reproduce", name, *given, *more])
+
+
+def results(folders, name="summarization-samsum"):
+    return json.loads((folders[1] / name / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def done(pairs, folders):
+    assert reproduce(pairs, folders) == 0
+    return folders
+
+
+def test_every_row_is_measured_for_both_models(done) -> None:
+    data = results(done)
+    assert [(row["size"], row["method"]) for row in data["rows"]] == [(s, m) for s in ("T5", "BART") for m in METHODS]
+    keys = [column.key for column in EXPERIMENTS["summarization"].columns if column.key not in HEAVY]
+    for row in data["rows"]:
+        why = row["found"]["not measured"]  # summaries of two words have no three in a row
+        assert all(math.isfinite(row["found"][key]) for key in keys if key not in why), row
+        assert all("novel" in key or "repetition" in key for key in why), why
+        assert row["found"]["summaries"] == 6  # the empty ones are left out
+        assert row["found"]["loss"] == pytest.approx(math.log(row["found"]["perplexity"]))
+        low, high = row["found"]["intervals"]["r1"]
+        assert low <= row["found"]["r1"] <= high
+    for size in ("T5", "BART"):
+        sizes = {row["method"]: row["found"]["size"] for row in data["rows"] if row["size"] == size}
+        assert sizes["softmax"] < sizes["softmax+ce"] < sizes["softmax+cepr:20"] < sizes["softmax+cepr:20+mi"]
+
+
+def test_the_paper_s_numbers_of_these_data_stand_beside(done) -> None:
+    text = (done[1] / "summarization-samsum" / "table.md").read_text(encoding="utf-8")
+    models = dict(zip(("T5", "BART"), (part.splitlines() for part in text.split("### ")[1:]), strict=True))
+    for size, beside in (("T5", "T5-Small"), ("BART", "BART Base")):
+        shown: dict[str, str] = {}
+        header: list[str] = []
+        for line in models[size]:
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            header = cells if cells[:1] == ["Method"] else header
+            if cells[:1] == ["S + CEPR:20"]:
+                shown |= dict(zip(header, cells, strict=True))
+        numbers = SUMMARIES["samsum"][beside]["softmax+cepr:20"]
+        assert {name: shown[f"paper: {name}"] for name in SUMMARY_COLUMNS} == dict(
+            zip(SUMMARY_COLUMNS, (f"{number:g}" for number in numbers), strict=True)
+        )
+
+
+def test_the_picture_has_a_dot_for_every_row(done, tmp_path, monkeypatch) -> None:
+    drawn = {}
+    monkeypatch.setattr("unbottle.report.plots.dots", lambda values, path, **options: drawn.update(values))
+    rows = [Row(**row) for row in results(done)["rows"]]
+    EXPERIMENTS["summarization"].plot(rows, tmp_path / "plot.png")
+    assert len(drawn) == len(rows)
+    assert drawn["BART, S + CE"].mean == next(
+        row.found["perplexity"] for row in rows if (row.size, row.method) == ("BART", "softmax+ce")
+    )
+
+
+def test_all_methods_start_alike_and_see_the_same_pairs_in_the_same_order(done) -> None:
+    for size in ("T5", "BART"):
+        runs = [done[0] / "rows" / size / name / "run.json" for name in ("softmax-0", "softmax+cepr20+mi-0")]
+        one, other = (json.loads(path.read_text(encoding="utf-8")) for path in runs)
+        assert one["data"] == other["data"]
+        assert one["settings"] | {"output": ""} == other["settings"] | {"output": ""}
+
+
+def test_what_is_done_is_not_done_again(done, pairs, monkeypatch, capsys) -> None:
+    before = results(done)["rows"]
+    for name in ("summary_lab.train_summarize", "summaries.write_summaries"):
+        monkeypatch.setattr(f"unbottle.experiments.{name}", lambda *args, **options: pytest.fail("done again"))
+    assert reproduce(pairs, done) == 0
+    assert results(done)["rows"] == before
+    assert capsys.readouterr().out.splitlines()[-1] == f"Written to {done[1] / 'summarization-samsum'}"
+
+
+def test_the_curve_takes_the_same_models_and_a_wider_one(done, pairs, capsys) -> None:
+    assert reproduce(pairs, done, "--method", "softmax", "--method", "ps", name="t5-size-curve") == 0
+    rows = results(done, "t5-size-curve-samsum")["rows"]
+    assert [(row["size"], row["method"]) for row in rows] == [
+        ("T5", "softmax"), ("T5", "ps"), ("T5 wide", "softmax"), ("T5 wide", "ps"),
+    ]  # fmt: skip
+    table = {(row["size"], row["method"]): row["found"] for row in results(done)["rows"]}
+    assert rows[0]["found"]["loss"] == table["T5", "softmax"]["loss"]
+    assert rows[2]["found"]["size"] > rows[0]["found"]["size"]
+    assert "paper: Loss" in capsys.readouterr().out
+    assert (done[1] / "t5-size-curve-samsum" / "plot.png").exists()
+
+
+def test_a_stopped_run_keeps_its_rows_and_its_summaries(done, pairs, tmp_path, monkeypatch) -> None:
+    """Killed while the second of two rows writes: the first is kept, and so is the batch that was written."""
+    from unbottle.experiments import summary_tables
+
+    whole = {row["method"]: row["found"] for row in results(done)["rows"] if row["size"] == "T5"}
+    write, folders = summary_tables.write_summaries, (tmp_path / "work", tmp_path / "results")
+    kept = tmp_path / "work" / "rows" / "T5" / "pg-0" / "predictions.jsonl"
+
+    def stopped(model, *args, **options):
+        def report(done: float, total: float, text: str) -> None:
+            if done == 5 and str(model.head.config.method) == "pg":
+                raise KeyboardInterrupt
+
+        write(model, *args, **options | {"report": report})
+
+    monkeypatch.setattr(summaries, "write_summaries", stopped)
+    rows = ("--size", "T5", "--method", "softmax", "--method", "pg")
+    assert reproduce(pairs, folders, *rows) == 130
+    assert [row["method"] for row in results(folders)["rows"]] == ["softmax"]
+    assert len(kept.read_text(encoding="utf-8").splitlines()) == 5
+    monkeypatch.setattr(summaries, "write_summaries", write)
+    assert reproduce(pairs, folders, *rows) == 0
+    again = {row["method"]: row["found"] for row in results(folders)["rows"]}
+    for method in ("softmax", "pg"):
+        assert timeless(again[method]) == timeless(whole[method])  # as if nothing had happened
+
+
+def timeless(found: dict) -> dict:
+    return {name: value for name, value in found.items() if name not in ("time", "milliseconds")}
+
+
+def test_seeds_differ_in_their_samples(done, pairs, tmp_path) -> None:
+    rows = ("--size", "BART", "--method", "softmax", "--seeds", "2")
+    assert reproduce(pairs, (done[0], tmp_path), *rows) == 0
+    one, other = (row["found"] for row in results((None, tmp_path))["rows"])
+    assert one["loss"] != other["loss"]
+    assert "± " in (tmp_path / "summarization-samsum" / "table.md").read_text(encoding="utf-8")
+
+
+def test_one_file_keeps_its_end_for_the_test(tmp_path) -> None:
+    rows = [{"document": row["dialogue"], "summary": row["summary"]} for row in dialogues(100, seed=3)]
+    folder = write(tmp_path / "data", mine=rows)
+    corpus = PairCorpus.of(str(folder / "mine.jsonl"))
+    assert corpus.train["document"][:] + corpus.test["document"][:] == [row["document"] for row in rows]
+    assert len(corpus.test) == 2
+    with pytest.raises(ValueError, match="20 pairs are too few"):
+        PairCorpus.of(str(write(tmp_path / "few", mine=rows[:20]) / "mine.jsonl"))
+
+
+TWICE = [row | {"id": "a"} for row in dialogues(2, seed=4)]
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (TWICE, "test.jsonl: rows 1 and 2 have the same id 'a'"),
+        ([{"document": "a", "summary": "b"}], "test.jsonl: no column 'dialogue'. There are: document, summary."),
+        (EMPTY, "test.jsonl: there is no pair of a document and a summary in it."),
+    ],
+)
+def test_data_that_are_refused_are_refused_at_once(test, message, tmp_path, capsys) -> None:
+    """Before anything is trained, though only the last step would need them."""
+    folder = write(tmp_path / "samsum", train=dialogues(9, seed=0), valid=dialogues(2, seed=1), test=test)
+    assert reproduce(folder, (tmp_path / "work", tmp_path / "results")) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "work" / "base").exists()
+
+
+def test_another_data_set_in_the_same_folder_is_refused(done, tmp_path, capsys) -> None:
+    other = write(tmp_path / "xsum", train=dialogues(9, seed=0), valid=dialogues(2, seed=1), test=dialogues(2, seed=2))
+    assert reproduce(other, done) == 2
+    assert "made with another preset or text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--size", "GPT-2"], "size 'GPT-2': no backbone of summarization. There are: T5, BART."),
+        (["--method", "mos"], "method 'mos': no row of summarization"),
+        (["--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
+        (["--preset", "tiny"], "has no text of its own. Name one with --data."),
+        (["--data", "nowhere.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_refusals(given, message, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "summarization", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_dry_run(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["--preset", "paper", "--data", "booksum", "--size", "T5-Small", "--dry-run"]
+    assert main(["reproduce", "summarization", *given]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["sizes"] == ["T5-Small"]
+    assert told["methods"] == list(METHODS)
+    assert told["work"] == "runs/reproduce-paper-booksum"
+    assert told["preset"]["decoding"]["top_k"] == 10
+    assert not list(tmp_path.iterdir())
