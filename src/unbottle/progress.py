@@ -1,11 +1,9 @@
-"""How far a command is and how long it still takes: a bar on a terminal, plain lines elsewhere.
-
-Progress of work in phases, and warnings on one line.
-"""
+"""Progress of everything that takes long: a bar on a terminal, plain lines elsewhere, from one process only."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 import warnings
@@ -13,15 +11,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO
 
-from unbottle.cli.options import is_first
-
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
+Progress = Callable[[float, float, str], None]  # work done, work in all, what was done last
 
 QUIET_SECONDS = 10.0  # between plain lines
 
 
+def processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
+
+
+def process_number() -> int:
+    """Of this process among those of a command; the first is 0 and does all the talking."""
+    return int(os.environ.get("RANK", "0")) if processes() > 1 else 0
+
+
+def is_first() -> bool:
+    return process_number() == 0
+
+
 @contextmanager
-def progress(stream: TextIO | None = None, *, now: Callable[[], float] = time.monotonic) -> Iterator[Report]:
+def progress(stream: TextIO | None = None, *, now: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
     """A function that shows progress on stderr."""
     stream = sys.stderr if stream is None else stream
     started: list[float] = []
@@ -48,7 +57,7 @@ def remaining(elapsed: float, done: float, total: float) -> str:
     return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
 
 
-def _lines(stream: TextIO, elapsed: Callable[[], float]) -> Report:
+def _lines(stream: TextIO, elapsed: Callable[[], float]) -> Progress:
     last = -QUIET_SECONDS
 
     def report(done: float, total: float, text: str) -> None:
@@ -62,9 +71,10 @@ def _lines(stream: TextIO, elapsed: Callable[[], float]) -> Report:
 
 
 @contextmanager
-def _bar(stream: TextIO, elapsed: Callable[[], float]) -> Iterator[Report]:
+def _bar(stream: TextIO, elapsed: Callable[[], float]) -> Iterator[Progress]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     columns = (
         BarColumn(),
@@ -72,7 +82,7 @@ def _bar(stream: TextIO, elapsed: Callable[[], float]) -> Iterator[Report]:
         TextColumn("{task.fields[left]}"),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+    with Bar(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task("", total=None, left="")
 
         def report(done: float, total: float, text: str) -> None:
@@ -83,10 +93,10 @@ def _bar(stream: TextIO, elapsed: Callable[[], float]) -> Iterator[Report]:
 
 
 @contextmanager
-def phases() -> Iterator[Report]:
+def phases() -> Iterator[Progress]:
     """As `progress`, but when the work starts from 0 again, so does the estimate of the time it takes."""
     with ExitStack() as stack:
-        shown: list[Report] = []
+        shown: list[Progress] = []
         last = math.inf
 
         def report(done: float, total: float, text: str) -> None:

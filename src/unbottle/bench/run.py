@@ -27,6 +27,7 @@ from unbottle.bench.cases import HEAD, Case, Group, Point, Settings, Shape, Vari
 from unbottle.bench.memory import peak_memory
 from unbottle.bench.models import Models
 from unbottle.bench.timing import Clock, SystemClock, Time, Times, take_turns, work
+from unbottle.progress import Progress
 
 
 def machine() -> dict[str, Any]:
@@ -142,8 +143,6 @@ class Row:
 
 MEMORY_WORK = 3  # a process of its own: imports, a model, and the run
 
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
-
 
 class Bench:
     """A run of the benchmark. `rows` are what was measured, also if it was interrupted.
@@ -155,7 +154,7 @@ class Bench:
         self,
         settings: Settings,
         *,
-        report: Report = lambda done, total, text: None,
+        report: Progress = lambda done, total, text: None,
         clock: Clock | None = None,
         peak: Callable[[Case], float] = peak_memory,
         groups: Sequence[Group] | None = None,

@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from unbottle.cli.options import is_first, process_number, processes
 from unbottle.cli.output import show_text
+from unbottle.progress import is_first, process_number, processes
 
 OK, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 PATIENCE = 30.0  # seconds: if the first of several processes has the same to say, the launcher ends the others by then

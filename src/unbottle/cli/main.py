@@ -44,7 +44,6 @@ from unbottle.cli.generate import EXAMPLES as GENERATE_EXAMPLES
 from unbottle.cli.generate import SUMMARIZE_EXAMPLES, generate, summarize
 from unbottle.cli.methods import EXAMPLES as METHODS_EXAMPLES
 from unbottle.cli.methods import methods
-from unbottle.cli.options import processes
 from unbottle.cli.output import is_terminal
 from unbottle.cli.report import EXAMPLES as REPORT_EXAMPLES
 from unbottle.cli.report import report
@@ -54,6 +53,7 @@ from unbottle.cli.train_lm import EXAMPLES as TRAIN_LM_EXAMPLES
 from unbottle.cli.train_lm import train_lm
 from unbottle.cli.train_summarize import EXAMPLES as TRAIN_SUMMARIZE_EXAMPLES
 from unbottle.cli.train_summarize import train_summarize
+from unbottle.progress import processes
 
 SHARED = ("config_file", "setting")
 FORMER = {"column": "text_column", "new_tokens": "max_new_tokens", "max_length": "max_new_tokens"}  # accepted still

@@ -1,6 +1,4 @@
-"""Whether a launcher (torchrun, accelerate launch) started this command more than once. Standard library only.
-
-What can be refused at once: importing torch and transformers takes seconds, and a typo should not.
+"""What can be refused at once: importing torch and transformers takes seconds, and a typo should not.
 
 What was not read: counted, and told on stderr.
 """
@@ -23,19 +21,6 @@ from unbottle.method import Method, UnknownLetterError
 
 if TYPE_CHECKING:
     from unbottle.eval.generation import Prediction
-
-
-def processes() -> int:
-    return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
-
-
-def process_number() -> int:
-    """Of this process among those of a command; the first is 0 and does all the talking."""
-    return int(os.environ.get("RANK", "0")) if processes() > 1 else 0
-
-
-def is_first() -> bool:
-    return process_number() == 0
 
 
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not looked for there

@@ -84,9 +84,9 @@ def train_lm(
     unbottle eval; with --train lora, DIR/adapter is for PEFT. Several processes: torchrun --nproc-per-node 2 -m
     unbottle train lm ..., see docs/distributed.md.
     """
-    from unbottle.cli.options import is_first
     from unbottle.cli.output import config_of, prepare, write_run
     from unbottle.cli.train_options import form_of_preset, from_file, settings_of
+    from unbottle.progress import is_first
 
     given = {
         "method": method, "form": form, "model": model, "config": config, "tokenizer": tokenizer, "data": data,

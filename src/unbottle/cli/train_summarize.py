@@ -109,9 +109,9 @@ def train_summarize(
     without a document or a summary are left out, and what is too long is cut; both are counted. Several processes:
     torchrun --nproc-per-node 2 -m unbottle train summarize ..., see docs/distributed.md.
     """
-    from unbottle.cli.options import is_first
     from unbottle.cli.output import config_of, prepare, write_run
     from unbottle.cli.train_options import form_of_preset, from_file, settings_of
+    from unbottle.progress import is_first
     from unbottle.train.arguments import SUMMARIZE_PRESETS
 
     given = {

@@ -8,7 +8,8 @@ from itertools import product
 from math import exp, inf, log
 from typing import Any, Protocol
 
-from unbottle.eval.word_probability import Continuation, Report, continuations
+from unbottle.eval.word_probability import Continuation, continuations
+from unbottle.progress import Progress
 
 FLOOR = 2.0  # exp of the entropy of (1/2, 1/2): no model has a lower perplexity
 ALL = "all"
@@ -67,7 +68,7 @@ class AnalogyResult:
 
 
 def analogy(
-    model: Any, tokenizer: Any, items: Sequence[Item], *, batch: int = 32, report: Report | None = None
+    model: Any, tokenizer: Any, items: Sequence[Item], *, batch: int = 32, report: Progress | None = None
 ) -> AnalogyResult:
     """Cross entropy of the true distribution, 1/2 for each answer, against the model's.
 

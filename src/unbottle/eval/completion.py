@@ -14,7 +14,7 @@ import json
 import os
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from unbottle.eval.metrics import rouge as rouge_metric
 from unbottle.eval.proper_nouns import Tagger, words_of
 from unbottle.files import Lock, own, whole_disk
 from unbottle.hf.model_identity import fingerprint
+from unbottle.progress import Progress
 
 WORD = re.compile(r"\S+")  # words are what stands between spaces
 
@@ -222,7 +223,6 @@ def mean(values: Iterable[float]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 FILE = "completions.jsonl"
 ALL = "all"
 BATCH_SEEDS = 1_000_003  # batches of one run: seeds from here on, far from those of the next run
@@ -274,7 +274,7 @@ def completion(
     tagger: Tagger,
     protocol: Protocol | None = None,
     output: Path | None = None,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> Completion:
     """Generate and score. With `output`, continuations go to output/completions.jsonl as they come.
 
@@ -302,7 +302,7 @@ def _continued(
     batches: Sequence[list[dict[str, Any]]],
     protocol: Protocol,
     file: CompletionFile | None,
-    report: Report | None,
+    report: Progress | None,
 ) -> list[dict[str, Any]]:
     """All batches, each row with its continuation: from the file if it is there, and to the file if not."""
     rows = [] if file is None else file.resume(batches)

@@ -38,7 +38,7 @@ LOUD = ("huggingface_hub", "transformers")
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quiet_logging() -> Iterator[None]:
     """What goes wrong is raised, and need not be told by a log, try after try, as well."""
     levels = {name: logging.getLogger(name).level for name in LOUD}
     for name in LOUD:

@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 from unbottle.eval.next_words import PROMPTS, Prompt
-from unbottle.eval.word_probability import Report, continuations
+from unbottle.eval.word_probability import continuations
+from unbottle.progress import Progress
 
 TriedOrder = tuple[tuple[str, ...], dict[str, float]]  # the options as listed, and log p of each
 
@@ -60,7 +61,7 @@ def order_bias(
     *,
     shuffles: int = 20,
     seed: int = 0,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> OrderBias:
     """Each prompt with its options in `shuffles` different orders: as given, then random ones, all if there are fewer.
 
@@ -78,7 +79,7 @@ def tried_orders(
     *,
     shuffles: int = 20,
     seed: int = 0,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> dict[Prompt, list[TriedOrder]]:
     """What `order_bias` sums up: for each prompt that lists options, every order tried, the given one first."""
     if shuffles < 1:

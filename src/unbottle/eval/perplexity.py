@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from torch import Tensor
 from unbottle.eval.inference import evaluating
 from unbottle.eval.proper_nouns import tokens_of_words
 from unbottle.ops.logits import top
+from unbottle.progress import Progress
 
 
 def losses_of(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[Tensor, "P"]:
@@ -121,7 +122,6 @@ class Overlapping(Sequence):
 
 PROPER, OTHER = "proper noun", "other"
 OVERLAP = {True: "read, not predicted again", False: "predicted in every window, unless its label is -100"}
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 Window = Mapping[str, Tensor]  # input_ids and labels, one dimension each; a label is the token at its own place
 
 
@@ -158,7 +158,7 @@ def perplexity(
     reference: Any = None,
     likely: Sequence[Bool[Tensor, "T-1"]] | None = None,
     batch: int = 4,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> Perplexity:
     """exp of the mean of -log p(token | the tokens before it in its window), over all tokens that have a label.
 

@@ -23,6 +23,7 @@ from typing import IO, Any
 from unbottle.eval.generation import Decoding, Prediction, predictions
 from unbottle.files import Lock, own, whole_disk
 from unbottle.hf.model_identity import checksum
+from unbottle.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +199,6 @@ class SummaryFile:
 
 
 PREDICTION = "prediction"
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +231,7 @@ def write_summaries(
     path: Path | None,
     *,
     prediction: str = PREDICTION,
-    report: Report = lambda done, total, text: None,
+    report: Progress = lambda done, total, text: None,
     watch: Callable[[Iterator[Prediction]], Iterator[Prediction]] = lambda found: found,
 ) -> None:
     """Each row with its prediction, under that name, in order, to a jsonl file or else to stdout.
@@ -256,7 +256,7 @@ def write_rows(
     fields: Callable[[Sequence[Prediction]], dict[str, Any]],
     *,
     read: str = "document",
-    report: Report = lambda done, total, text: None,
+    report: Progress = lambda done, total, text: None,
 ) -> None:
     """Each row with the `fields` that are made of what the writers say about it; goes on where the file ends.
 

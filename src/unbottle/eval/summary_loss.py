@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from unbottle.eval.inference import evaluating
 from unbottle.eval.perplexity import IGNORED, Group, Tally, losses_of
+from unbottle.progress import Progress
 
 DOCUMENT, ELSEWHERE = "document", "elsewhere"
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 Pair = Mapping[str, Tensor]  # input_ids and labels, one dimension each
 
 
@@ -32,7 +32,7 @@ class SummaryLoss:
     pairs: list[tuple[float, int]] = field(repr=False)  # sum of losses and tokens of each, for paired intervals
 
 
-def summary_loss(model: Any, pairs: Sequence[Pair], *, batch: int = 8, report: Report | None = None) -> SummaryLoss:
+def summary_loss(model: Any, pairs: Sequence[Pair], *, batch: int = 8, report: Progress | None = None) -> SummaryLoss:
     """Over all tokens of all true summaries, their ends included; padding does not count."""
     if not len(pairs):
         raise ValueError("no pairs: there is nothing to predict.")

@@ -35,6 +35,7 @@ from unbottle.eval.metrics.nist import nist_of, nist_sums
 from unbottle.eval.metrics.tokens import DESCRIPTION, tokens
 from unbottle.eval.proper_nouns import Tagger, words_of
 from unbottle.eval.summary_files import Examples
+from unbottle.progress import Progress
 
 REFERENCE, SOURCE = "summary", "document"  # what a metric needs, by the name of its column
 NS = (1, 2, 3, 4)
@@ -213,9 +214,6 @@ def known(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in METRICS if name in names or "all" in names)
 
 
-Report = Callable[[float, float, str], None]  # work done, work in all, what is done
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What metrics that need a model take, and how intervals are drawn."""
@@ -281,7 +279,7 @@ def summary_scores(
     tagger: Tagger,
     ids: Iterable[str] | None = None,
     options: Options | None = None,
-    report: Report = lambda done, total, text: None,
+    report: Progress = lambda done, total, text: None,
 ) -> Scores:
     """Summaries compared with their references and with their sources.
 
@@ -304,7 +302,7 @@ def score_examples(
     metrics: Sequence[str] = DEFAULT,
     tagger: Tagger,
     options: Options | None = None,
-    report: Report = lambda done, total, text: None,
+    report: Progress = lambda done, total, text: None,
 ) -> Scores:
     """The same for examples that are read or made already."""
     chosen = options or Options()

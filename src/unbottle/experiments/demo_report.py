@@ -7,7 +7,7 @@ verdict: is CPR better than softmax here? What the numbers say, whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from statistics import fmean
@@ -21,6 +21,7 @@ from unbottle.eval.inference import evaluating
 from unbottle.experiments.results import Paired, Windows, paired
 from unbottle.hf.explain import spelled
 from unbottle.hf.modeling import HeadMixin
+from unbottle.progress import Progress
 
 READ = 96  # tokens at the start of the window that give no colour: a context needs words before it
 SHOWN = 128
@@ -45,14 +46,13 @@ def marked_text(models: Mapping[str, Any], tokenizer: Any, window: torch.Tensor)
     return {"read": tokens[:read], "tokens": tokens[read:], "probabilities": probabilities, "partitions": partitions}
 
 
-Report = Callable[[float, float, str], None]
 LEFT_OUT = ("architectures", "dtype", "model_type", "transformers_version", "vocab_size", "_name_or_path")
 CONTEXT = 128  # words before a step of decoding
 POSITIONS = {"gpt2": "n_positions"}  # how an architecture calls its longest text
 
 
 def cost(
-    config: Any, methods: Sequence[str], *, length: int, repeats: int, memory: bool, threads: int, report: Report
+    config: Any, methods: Sequence[str], *, length: int, repeats: int, memory: bool, threads: int, report: Progress
 ) -> list[dict[str, Any]]:
     """A row for each measure and method: a forward pass over one text, a step of decoding; memory of the former.
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from unbottle.bench.timing import SystemClock, Times, Work, take_turns
 from unbottle.experiments.results import Experiment, Record, Row
 from unbottle.experiments.row_spec import Variant
-from unbottle.experiments.workspace import AnyLab, Report
+from unbottle.experiments.workspace import AnyLab
 from unbottle.files import free, waiting
+from unbottle.progress import Progress
 
 
 class Todo(NamedTuple):
@@ -70,7 +71,7 @@ def reproduce(
     return record
 
 
-def _shown(outer: Report, done_before: int, rows: int, title: str) -> Report:
+def _shown(outer: Progress, done_before: int, rows: int, title: str) -> Progress:
     """A report on one of several rows."""
 
     def report(done: float, total: float, text: str) -> None:

@@ -43,11 +43,11 @@ from unbottle.experiments.row_spec import Variant
 from unbottle.files import read_json, waiting, whole_disk, write_json
 from unbottle.hf.pretrained import NO_CODE, SAFE, prefix_of
 from unbottle.hub_access import quick_hub
+from unbottle.progress import Progress
 from unbottle.train import train_lm, train_summarize
 
 CONTENT = "content"  # of the text
 SETTINGS = "lab.json"
-Report = Callable[[float, float, str], None]
 
 
 def silent(done: float, total: float, text: str) -> None:
@@ -65,7 +65,7 @@ class AnyLab(ABC):
     form: ClassVar[str] = "paper"  # of heads: these experiments are the paper's
 
     def __init__(
-        self, folder: Path, preset: Any, data: str, *, report: Report = silent, threads: int | None = None
+        self, folder: Path, preset: Any, data: str, *, report: Progress = silent, threads: int | None = None
     ) -> None:
         self.folder, self.preset, self.data, self.report = folder, preset, data, report
         if threads is not None:
@@ -105,7 +105,7 @@ class AnyLab(ABC):
         """What a backbone is trained on."""
 
     @abstractmethod
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Report, tokenizer: Any) -> None:
+    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
         """Train a model in the folder that the settings name."""
 
     def tokenizer_of(self, size: str) -> Any:
@@ -250,7 +250,7 @@ class Lab(AnyLab):
     def base_data(self, size: str) -> Any:
         return Windows(self.corpus.train[: self._base_tokens()], self.preset.base.length, whole=True)
 
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Report, tokenizer: Any) -> None:
+    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
         train_lm(model, data, None, settings, report=report, tokenizer=tokenizer)
 
     def _base_tokens(self) -> int:
@@ -310,7 +310,7 @@ class SummaryLab(AnyLab):
     def base_data(self, size: str) -> Any:
         return self.corpus.train.select(range(self._base_pairs()))
 
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Report, tokenizer: Any) -> None:
+    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
         train_summarize(model, self.pairs(data, model, tokenizer), None, settings, report=report, tokenizer=tokenizer)
 
     def _base_pairs(self) -> int:

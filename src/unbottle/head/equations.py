@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from unbottle.head.mixtures import PointerGenerator, PointerSentinel
 from unbottle.head.head import Head
+from unbottle.head.mixtures import PointerGenerator, PointerSentinel
 from unbottle.head.projection import Projection
 
 LEGEND = {

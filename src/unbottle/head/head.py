@@ -12,7 +12,6 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from unbottle.head import validation
-from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
 from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import Distribution, check_labels
@@ -21,6 +20,7 @@ from unbottle.head.fused_loss import FusedLoss, is_long, parts
 from unbottle.head.inputs import Inputs, SecondPass, Source, States
 from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
+from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
 from unbottle.head.multi_input import MultiInput, Windows
 from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition

@@ -23,6 +23,7 @@ from transformers import TrainerCallback
 from transformers.utils import logging
 
 from unbottle.hf.pretrained import without_bars
+from unbottle.progress import Progress
 from unbottle.train.arguments import RunSettings
 from unbottle.train.checkpoints import newest
 from unbottle.train.distributed import is_first, total
@@ -40,17 +41,14 @@ def quiet() -> Iterator[None]:
         yield
 
 
-Report = Callable[[float, float, str], None]  # work done, work in all, what was done last
-
-
 def silent(done: float, total: float, text: str) -> None:
     """Nobody watches."""
 
 
-class Progress(TrainerCallback):
+class ProgressCallback(TrainerCallback):
     """Tells how far training is, and picks up where a checkpoint left off."""
 
-    def __init__(self, trainer: Any, report: Report | None, checkpoint: str | None) -> None:
+    def __init__(self, trainer: Any, report: Progress | None, checkpoint: str | None) -> None:
         self.trainer, self.report, self.checkpoint = trainer, report, checkpoint
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from unbottle.files import LOCK, put_file, read_json, waiting, whole_disk, write_json
-from unbottle.train.callbacks import Report
+from unbottle.progress import Progress
 from unbottle.train.distributed import first_does, is_first, processes, rank, wait
 from unbottle.train.trainer import collate
 
@@ -52,12 +52,12 @@ class StateStore:
         return layers[0]
 
     @torch.no_grad()
-    def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
+    def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Progress) -> None:
         """Write what is missing. Several processes take turns, file by file, and wait for each other at the end."""
         with waiting(self.folder / LOCK) if is_first() else contextlib.nullcontext():
             self._fill(windows, layers, batch, report)
 
-    def _fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Report) -> None:
+    def _fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Progress) -> None:
         missing = first_does(self._missing)
         mine = missing[rank() :: processes()]
         for done, shard in enumerate(mine):

@@ -29,8 +29,9 @@ from unbottle.hf.head_inputs import layers_of, states
 from unbottle.hf.model_card import FILE, TrainingRecord, model_card
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.outputs import shifted
+from unbottle.progress import Progress
 from unbottle.train.arguments import RunSettings
-from unbottle.train.callbacks import Report, silent
+from unbottle.train.callbacks import silent
 from unbottle.train.distributed import first_does, is_split, whole_weights
 from unbottle.train.hidden_state_cache import StateStore, open_store
 from unbottle.train.trainer import ExactTrainer
@@ -51,7 +52,7 @@ MODEL = "model"
 class Everything:
     """What the Trainer gets, and how the trained model is saved."""
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Report | None) -> None:
+    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Progress | None) -> None:
         self.model, self.train, self.valid = model, train, valid
 
     def save(self, folder: Path, tokenizer: Any, training: TrainingRecord) -> None:
@@ -84,7 +85,7 @@ ADAPTER = "adapter"
 class Adapters:
     """Saves folder/adapter, for PEFT and the base model, and folder/model, where the adapters are merged in."""
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Report | None) -> None:
+    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Progress | None) -> None:
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError as error:
@@ -117,7 +118,7 @@ class HeadAlone:
     tokens of T5 small are 2 MB).
     """
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Report | None) -> None:
+    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Progress | None) -> None:
         self.trainable = {name: p.requires_grad for name, p in model.named_parameters()}
         model.requires_grad_(False)
         model.head.requires_grad_(True)
@@ -195,7 +196,7 @@ class StoredWindows(Dataset):
         return {**window, "layers": self.store[place][: len(window["input_ids"])]}
 
 
-def stored(model: Any, windows: Any, settings: RunSettings, report: Report) -> StoredWindows:
+def stored(model: Any, windows: Any, settings: RunSettings, report: Progress) -> StoredWindows:
     """Windows with hidden states, which are computed now where they are not there yet."""
     folder = Path(settings.states or Path(settings.output) / "states")
     store = open_store(folder, model, windows, DTYPES[settings.states_dtype], settings.precision)

@@ -29,8 +29,9 @@ from unbottle.hf.model_card import TrainingRecord
 from unbottle.hf.model_identity import fingerprint
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import source_limit, target_limit
+from unbottle.progress import Progress
 from unbottle.train.arguments import FREE, RunSettings, Settings, SummarizeSettings
-from unbottle.train.callbacks import Before, Preemption, Progress, Report, logs, quiet
+from unbottle.train.callbacks import Before, Preemption, ProgressCallback, logs, quiet
 from unbottle.train.checkpoints import latest, step_of
 from unbottle.train.distributed import first_does, is_first, join, processes, rank, refuse_difference
 from unbottle.train.divergence import numbered
@@ -163,7 +164,7 @@ def run(
     valid: Any,
     settings: RunSettings,
     *,
-    report: Report | None,
+    report: Progress | None,
     tokenizer: Any,
     data_name: str | None,
 ) -> Result:
@@ -243,7 +244,7 @@ def _look(trainer: ExactTrainer, record: dict[str, Any], folder: Path) -> None:
         remember(trainer.evaluate()["eval_loss"])
 
 
-def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None, preemption: Preemption) -> None:
+def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Progress | None, preemption: Preemption) -> None:
     resumed = None if checkpoint is None else str(checkpoint)
     if checkpoint is not None:
         state = read_json(checkpoint / "trainer_state.json")
@@ -252,7 +253,7 @@ def _train(trainer: ExactTrainer, checkpoint: Path | None, report: Report | None
             trainer.state = type(trainer.state).load_from_json(str(checkpoint / "trainer_state.json"))
             trainer.restore_midway(str(checkpoint))
             return
-    trainer.add_callback(Progress(trainer, report, resumed))
+    trainer.add_callback(ProgressCallback(trainer, report, resumed))
     for callback in logs(trainer.settings, 0 if checkpoint is None else step_of(checkpoint)):
         trainer.add_callback(callback)
     # Whatever was drawn before, in this session or the first. Each process drops out other units of its rows.

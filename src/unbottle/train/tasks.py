@@ -10,8 +10,8 @@ from typing import Any
 from transformers import Seq2SeqTrainingArguments, TrainingArguments
 
 from unbottle.hf.pretrained import keep_prefix
+from unbottle.progress import Progress
 from unbottle.train.arguments import Settings, SummarizeSettings
-from unbottle.train.callbacks import Report
 from unbottle.train.modes import Task
 from unbottle.train.run import Result, refuse, refuse_pairs, run
 from unbottle.train.trainer import LanguageTrainer, SummaryTrainer
@@ -25,7 +25,7 @@ def train_lm(
     valid: Any,
     settings: Settings,
     *,
-    report: Report | None = None,
+    report: Progress | None = None,
     tokenizer: Any = None,
     data_name: str | None = None,
 ) -> Result:
@@ -48,7 +48,7 @@ def train_summarize(
     valid: Any,
     settings: SummarizeSettings,
     *,
-    report: Report | None = None,
+    report: Progress | None = None,
     tokenizer: Any = None,
     data_name: str | None = None,
 ) -> Result:

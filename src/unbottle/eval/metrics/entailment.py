@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unbottle.eval.inference import quietly
+from unbottle.eval.inference import quiet_logging
 from unbottle.eval.metrics.tokens import sentences
 
 FACTCC = "manueldeprada/FactCC"  # the published checkpoint; its labels are CORRECT and INCORRECT
@@ -72,7 +72,7 @@ def _attempt(name: str) -> tuple[Any, Any] | ValueError:
     from unbottle.hub_access import quick_hub
 
     try:
-        with quietly(), quick_hub(name):
+        with quiet_logging(), quick_hub(name):
             model, info = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True, **SAFE)
             tokenizer = AutoTokenizer.from_pretrained(name, **NO_CODE)
     except (OSError, ValueError, ImportError) as error:

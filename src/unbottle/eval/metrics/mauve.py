@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unbottle.eval.inference import quietly
+from unbottle.eval.inference import quiet_logging
 from unbottle.eval.metrics.tokens import sentences
 
 MODEL = "gpt2-large"
@@ -61,7 +61,7 @@ def _features(texts: Sequence[str], settings: Mauve) -> Any:
     from unbottle.hub_access import quick_hub
 
     try:
-        with quietly(), quick_hub(settings.model):
+        with quiet_logging(), quick_hub(settings.model):
             model = AutoModel.from_pretrained(settings.model, **SAFE).to(best_device()).eval()
             tokenizer = AutoTokenizer.from_pretrained(settings.model, **NO_CODE)
     except (OSError, ValueError, ImportError) as error:
