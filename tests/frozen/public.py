@@ -47,7 +47,7 @@ def parameters(function: Any) -> list[list[str]]:
 def attributes(kind: Any) -> dict[str, Any]:
     """Public methods with their parameters; of everything else the name."""
     public = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
-    fields = {name: None for name in kind.__dataclass_fields__}
+    fields = dict.fromkeys(kind.__dataclass_fields__)
     methods = {name: parameters(getattr(kind, name)) for name in public if inspect.isroutine(getattr(kind, name))}
     return dict(sorted({**dict.fromkeys(public), **fields, **methods}.items()))
 
