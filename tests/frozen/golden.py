@@ -50,8 +50,8 @@ class Case:
 
     @property
     def quick(self) -> bool:
-        """Whether its tokens are generated in every test run: on T5 for one method of each kind."""
-        return self.usual and (self.model == "gpt2" or self.method in (*models.WITH_SOURCE, *COMBINED))
+        """Whether its tokens are generated in every test run: for methods that together have every part."""
+        return self.usual and self.method in (*models.LETTERS, *models.WITH_SOURCE, *COMBINED)
 
     @property
     def encoder_decoder(self) -> bool:
