@@ -47,7 +47,18 @@ FINISHED = ("lora",)  # the others were interrupted
 _PARTS = ("--tokens", "240", "--valid-tokens", "48", "--test-tokens", "60", "--length", "12", "--tagger", "rules")
 _COMPARE = ("compare", "--model", CAUSAL, "--data", LONGER, *_PARTS, "--lr", "1e-3", "--seeds", "1")
 _ROWS = ("--method", "plain", "--method", "softmax+mi", "--method", "softmax+cpr:3,9+mi form=paper")
-_TABLE = ("reproduce", "table1", "--preset", "tiny", "--data", LONGER, "--method", "softmax", "--method", "softmax+c+mi")
+_TABLE = (
+    "reproduce",
+    "table1",
+    "--preset",
+    "tiny",
+    "--data",
+    LONGER,
+    "--method",
+    "softmax",
+    "--method",
+    "softmax+c+mi",
+)
 RESULTS = {  # folder with results.json: the command line; work/ is not kept
     "results/longer.txt-head": (*_COMPARE, *_ROWS, "--threads", "1", "--work", "work/compare", "--output", "results"),
     "results/table1": (*_TABLE, "--threads", "1", "--work", "work/reproduce", "--output", "results"),

@@ -42,6 +42,10 @@ class Distribution:
         """One softmax and nothing else: its logits say everything."""
         return self.log_weights is None and self.copied is None
 
+    def scores(self) -> Float[Tensor, "B T V"]:
+        """What a model returns as its logits: those of the one softmax or, where several are mixed, log P."""
+        return self.logits[0].values if self.is_softmax else self.log_probs()
+
     def log_probs(self) -> Float[Tensor, "B T V"]:
         """log P of every word."""
         parts = [logits.log_softmax() for logits in self.logits]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from unbottle.head.distribution import Distribution
@@ -34,7 +34,7 @@ class FusedLoss:
     """The loss of a head at all positions, without the logits."""
 
     predict: Callable[[Inputs, Callable[[Tensor], Logits] | None], Distribution]  # Head.distribution
-    parameters: Sequence[nn.Parameter]  # those that `predict` uses itself: of the gate, of the prior
+    weights: Sequence[Tensor]  # those that `predict` uses itself: of the gate, of the prior
     objective: Objective
     workspace: Workspace
     records: bool  # whether gradients are wanted at all
@@ -45,7 +45,7 @@ class FusedLoss:
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         """Sum of weights * losses, whose gradient can be taken once; and the losses, which have none."""
         bias = () if x.embedding.bias is None else (x.embedding.bias,)
-        given = (*x.tensors().values(), x.embedding.weight, *bias, *self.parameters)
+        given = (*x.tensors().values(), x.embedding.weight, *bias, *self.weights)
         total, losses = _Function.apply(self, x, labels, weights, *given)
         return total, losses
 
@@ -55,7 +55,7 @@ class _Function(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *given: Tensor) -> Any:
-        sums = _Sums(x, fused.parameters, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
+        sums = _Sums(x, fused.weights, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
         for batch, rows in parts(x, records=sums.wanted):
             tape = Tape(records=sums.wanted)
@@ -90,8 +90,8 @@ class _Function(torch.autograd.Function):
 class _Sums:
     """Gradients of everything that was given, added up over the parts."""
 
-    def __init__(self, x: Inputs, parameters: Sequence[nn.Parameter], wanted: list[bool]) -> None:
-        self.x, self.parameters, self.wanted = x, parameters, any(wanted)
+    def __init__(self, x: Inputs, weights: Sequence[Tensor], wanted: list[bool]) -> None:
+        self.x, self.weights, self.wanted = x, weights, any(wanted)
         flags, tensors = iter(wanted), x.tensors()
         self.wanted_of_x = {name: next(flags) for name in tensors}
         self.of_x = {
@@ -100,13 +100,13 @@ class _Sums:
         }
         self.weight = WeightGradient(x.embedding.weight) if next(flags) else None
         self.bias = None if x.embedding.bias is None else _zeros(x.embedding.bias, next(flags))
-        self.of_parameters = [_zeros(parameter, next(flags)) for parameter in parameters]
+        self.of_weights = [_zeros(weight, next(flags)) for weight in weights]
 
     def gradients(self) -> list[Tensor | None]:
         """In the order in which everything was given."""
         bias = [] if self.x.embedding.bias is None else [self.bias]
         weight = None if self.weight is None else self.weight.total()
-        return [*self.of_x.values(), weight, *bias, *self.of_parameters]
+        return [*self.of_x.values(), weight, *bias, *self.of_weights]
 
     @contextlib.contextmanager
     def part(self, batch: slice, rows: slice, tape: Tape) -> Iterator[Inputs]:
@@ -115,13 +115,13 @@ class _Sums:
         leaves = {name: tape.leaf(each, wanted=self.wanted_of_x[name]) for name, each in part.tensors().items()}
         weight = tape.leaf(embedding.weight, wanted=self.weight is not None)
         bias = None if embedding.bias is None else tape.leaf(embedding.bias, wanted=self.bias is not None)
-        tape.watch(self.parameters)
+        tape.watch(self.weights)
         yield replace(part.replaced(leaves), embedding=replace(embedding, weight=weight, bias=bias, into=self.weight))
         found = {name: each for name, leaf in leaves.items() if (each := tape.gradient(leaf)) is not None}
         totals = self._totals(found).part(batch, rows).tensors()
         for name, each in found.items():
             totals[name] += each
-        for total, parameter in [(self.bias, bias), *zip(self.of_parameters, self.parameters, strict=True)]:
+        for total, parameter in [(self.bias, bias), *zip(self.of_weights, self.weights, strict=True)]:
             if parameter is not None and (gradient := tape.gradient(parameter)) is not None:
                 assert total is not None
                 total += gradient

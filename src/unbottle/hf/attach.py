@@ -20,8 +20,8 @@ from transformers import (
 )
 
 from unbottle.head import Head, HeadConfig
+from unbottle.head.validation import check_whole
 from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, stored_head, take_off
-from unbottle.hf.integrations.guards import refuse_split
 from unbottle.hf.integrations.serving import served
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.modeling_causal import CausalHead
@@ -196,7 +196,7 @@ def refuse(model: Any) -> None:
     output = model.get_output_embeddings()
     if output is None or not isinstance(getattr(output, "weight", None), torch.Tensor) or not model.can_generate():
         raise UnsupportedArchitectureError(f"{name} has no output embeddings to predict words with.")
-    refuse_split(name, {"output embeddings": output.weight})
+    check_whole("output embeddings", output.weight)
     if model.config.is_encoder_decoder and isinstance(decoder := model.get_decoder(), GenerationMixin):
         raise UnsupportedArchitectureError(
             f"{name} is not supported: its decoder, a {type(decoder).__name__}, brings an output layer of its own."

@@ -6,7 +6,7 @@ Checkpoint: what saving and loading do for a model with a head, beyond what tran
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,15 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache, StaticCache
 from transformers.utils import CONFIG_NAME
 
-from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Source, States
-from unbottle.head.inputs import Inputs
+from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Prediction, Source, States
+from unbottle.head.inputs import SecondPass
 from unbottle.hf.cache import add_state, find_state, longest
 from unbottle.hf.configuration import put_on
-from unbottle.hf.integrations.guards import guarded_forward, head_is_active, refuse_offloaded, refuse_split
+from unbottle.hf.integrations.guards import guarded_forward, head_is_active, onloaded
 from unbottle.hf.integrations.peft import WRAPPER, release_output
 from unbottle.hf.knob_scope import call_knobs, current_knobs, knob_scope
 from unbottle.hf.model_card import write_card
 from unbottle.hf.output_scaling import Quirks
-from unbottle.hf.outputs import divisor, scores_of
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate
 from unbottle.hf.pretrained import NO_CODE
 from unbottle.hf.weight_checks import (
@@ -43,15 +42,6 @@ if TYPE_CHECKING:
     from typing import Any as Model  # what the mixin is mixed into: a model class
 else:
     Model = object
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a head says: a loss if there were labels; logits and where they are from, unless they were skipped."""
-
-    loss: Tensor | None
-    logits: Tensor | None = None
-    distribution: Distribution | None = None
 
 
 class Checkpoint(Model):
@@ -156,7 +146,7 @@ class HeadMixin(Checkpoint):
         depth = self.head.config.block[0]
         return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
 
-    def _answer(
+    def _predict(
         self,
         states: States,
         *,
@@ -167,48 +157,37 @@ class HeadMixin(Checkpoint):
         skip_logits: bool | None,
         keep_distribution: bool = False,
         source: Source | None = None,
-        second_pass: Any = None,
+        second_pass: SecondPass | None = None,
         knobs: Knobs | None = None,
-    ) -> Answer:
-        """The loss, and what the model returns as its logits at the positions to keep."""
-        embedding = self._embedding()
-        if not states.layers.is_meta:
-            refuse_offloaded(self, embedding.weight)
-            if not torch.compiler.is_compiling():
-                mine = {f"head.{name}": parameter for name, parameter in self.head.named_parameters()}
-                refuse_split(self._get_name(), {"output embeddings": embedding.weight, **mine})
-        x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass, knobs=knobs)
-        labels = None if labels is None else labels.to(states.layers.device)
-        count = 0 if labels is None else divisor(labels, num_items)
+    ) -> Prediction:
+        """Call the head: the loss, and what the model returns as its logits at the positions to keep."""
         if skip_logits is None:
             skip_logits = self.training and self.head.path != "dense" and not keep_distribution
-        if labels is not None and skip_logits:
-            return Answer(loss=self.head.loss(x, labels, count)[0])
+        positions: slice | Tensor | None = None
         if isinstance(logits_to_keep, int):
-            x = x.rows(slice(-logits_to_keep, None))
+            positions = slice(-logits_to_keep, None)
         elif logits_to_keep.ndim < 2:
-            x = x.rows(logits_to_keep)
-        if labels is None and not keep_distribution and not torch.is_grad_enabled():
-            return Answer(None, _of_each_row(self._scores(x).to(states.layers.dtype), logits_to_keep))
-        distribution = self.head.distribution(x)
-        loss = None if labels is None else self.head.objective.losses(distribution, labels).sum() / count
-        scores = scores_of(distribution).to(states.layers.dtype)
-        return Answer(loss, _of_each_row(scores, logits_to_keep), distribution)
-
-    def _scores(self, x: Inputs) -> Tensor:
-        """What the model returns as its logits, without gradients."""
-        parts = self.head.parts(x)
-        if len(parts) == 1:
-            return scores_of(self.head.predict(x))
-        scores: Tensor | None = None
-        for batch, rows in parts:
-            part = scores_of(self.head.predict(x.part(batch, rows)))
-            if scores is None:
-                scores = part.new_empty((*x.q.shape[:2], part.shape[-1]))
-            scores[batch, rows] = part
-            del part  # before the next one is made
-        assert scores is not None
-        return scores
+            positions = logits_to_keep
+        with onloaded(self.get_output_embeddings()):
+            prediction: Prediction = self.head(
+                states,
+                self._embedding(),
+                source=source,
+                past=past,
+                second_pass=second_pass,
+                knobs=knobs,
+                labels=None if labels is None else labels.to(states.layers.device),
+                num_items=num_items.to(states.layers.device) if isinstance(num_items, Tensor) else num_items,
+                positions=positions,
+                output="loss"
+                if labels is not None and skip_logits
+                else "distribution"
+                if keep_distribution
+                else "logits",
+            )
+        if prediction.logits is None:
+            return prediction
+        return prediction._replace(logits=_of_each_row(prediction.logits.to(states.layers.dtype), logits_to_keep))
 
     @staticmethod
     def _add_partitions(output: Any, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:

@@ -93,7 +93,7 @@ class CausalHead(HeadMixin):
         here = states(layers, known, mask, documents, past=past)
         if labels is not None and shift_labels is None:
             shift_labels = shifted(labels)
-        answer = self._answer(
+        prediction = self._predict(
             here,
             past=past,
             labels=shift_labels,
@@ -105,8 +105,8 @@ class CausalHead(HeadMixin):
             knobs=knobs,
         )
         result = {
-            "loss": answer.loss,
-            "logits": answer.logits,
+            "loss": prediction.loss,
+            "logits": prediction.logits,
             "past_key_values": None if use_cache is False else cache,
             "hidden_states": outputs.get("hidden_states") if asked else None,
             "attentions": outputs.get("attentions"),
@@ -116,12 +116,12 @@ class CausalHead(HeadMixin):
             predicted = CausalLMOutputWithPast(**result)
         else:
             predicted = self._with_router(result, outputs.router_logits, attention_mask, kwargs)
-        if answer.logits is None:
+        if prediction.logits is None:
             without_logits(predicted)
         if output_distribution:
-            predicted["distribution"] = answer.distribution
+            predicted["distribution"] = prediction.distribution
         if output_partitions:
-            self._add_partitions(predicted, answer.distribution, logits_to_keep)
+            self._add_partitions(predicted, prediction.distribution, logits_to_keep)
         return predicted
 
     def _without_cache(self, use_cache: bool | None, two_stages: bool) -> bool:

@@ -127,7 +127,7 @@ class Seq2SeqHead(HeadMixin):
         layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
         start = self.config.pad_token_id
         here = states(layers, decoder_input_ids, mask, None, past=past, unreadable_start=start)
-        answer = self._answer(
+        prediction = self._predict(
             here,
             past=past,
             labels=labels,
@@ -139,8 +139,8 @@ class Seq2SeqHead(HeadMixin):
             knobs=knobs,
         )
         result = {
-            "loss": answer.loss,
-            "logits": answer.logits,
+            "loss": prediction.loss,
+            "logits": prediction.logits,
             "past_key_values": cache,
             "decoder_hidden_states": outputs.get("hidden_states") if asked else None,
             "decoder_attentions": outputs.get("attentions"),
@@ -150,10 +150,10 @@ class Seq2SeqHead(HeadMixin):
             "encoder_attentions": _part(encoder_outputs, "attentions", 2),
         }
         predicted = Seq2SeqLMOutput(**result)
-        if answer.logits is None:
+        if prediction.logits is None:
             without_logits(predicted)
         if output_partitions:
-            self._add_partitions(predicted, answer.distribution, logits_to_keep)
+            self._add_partitions(predicted, prediction.distribution, logits_to_keep)
         return predicted
 
     def _refuse_unknown(self, kwargs: dict[str, Any]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import nn
 
 from unbottle.hf.integrations import trl
 
@@ -74,28 +75,21 @@ def _filled(cell: Any) -> bool:
         return False
 
 
-def refuse_offloaded(model: Any, weight: Tensor) -> None:
-    """The head reads these weights without calling their modules, so no hook brings them back: garbage, no error."""
-    gate = model.head.gate
-    read = {"output embeddings": [weight], "head": [] if gate is None else gate.parameters(recurse=False)}
-    for name, parameters in read.items():
-        if any(parameter.is_meta for parameter in parameters):
-            raise ValueError(
-                f"the {name} of this {model.base_class.__name__} are offloaded to the CPU or to disk. Keep them on a "
-                'device: device_map={..., "lm_head": 0, "head": 0}.'
-            )
+@contextmanager
+def onloaded(module: nn.Module) -> Iterator[None]:
+    """Inside the block a module that accelerate offloads (to the CPU or to disk) has its weights.
 
-
-def refuse_split(name: str, parameters: dict[str, Tensor]) -> None:
-    """The head reads rows of W, any row: a process that holds some of them only (a DTensor) can not predict."""
-    for what, parameter in parameters.items():
-        if (placements := getattr(parameter, "placements", None)) is not None:
-            cut = ", ".join(map(repr, placements))
-            raise ValueError(
-                f"{what} of this {name}: split between processes ({cut}), and the head reads it as a whole. Load the "
-                "model without a tensor-parallel output layer (tp_plan); FSDP2, which gathers it for each step, must "
-                "wrap the model, not its head: docs/distributed.md."
-            )
+    The head reads rows of the output embeddings without calling their module, so accelerate's hook is run by hand.
+    """
+    hook = getattr(module, "_hf_hook", None)
+    if hook is None:
+        yield
+        return
+    hook.pre_forward(module)
+    try:
+        yield
+    finally:
+        hook.post_forward(module, torch.empty(0))
 
 
 def head_is_active(model: Any) -> bool:

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from unbottle.head import Distribution
 from unbottle.head.distribution import IGNORED
-from unbottle.hf.outputs import scores_of, shifted
+from unbottle.hf.outputs import shifted
 
 MODULE, NAME = "trl.trainer.utils", "_fused_forward"  # in there, add_fused_lm_head makes it
 OPTIONS = ("temperature", "outputs", "cast_lm_head_to_fp32")  # what add_fused_lm_head was asked for, in its closure
@@ -86,7 +86,7 @@ def per_token(
     """
     if distribution.first_stage is not None:
         raise NotImplementedError("wbwr trains on the sum of two losses, and TRL takes one. Use transformers' Trainer.")
-    scores = scores_of(distribution) / temperature
+    scores = distribution.scores() / temperature
     target, mask = labels.clamp(min=0), labels != IGNORED
     if temperature == 1.0:
         log_probs = -distribution.nll(labels)
