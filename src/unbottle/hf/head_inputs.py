@@ -5,13 +5,12 @@ layers_of: what a head reads of its model, without the head.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from unbottle.head import Past, States
+from unbottle.hf.model_with_head import ModelWithHead
 
 
 def states(
@@ -82,9 +81,8 @@ def packed(documents: Tensor | None) -> bool:
     return bool((documents != documents[:, :1]).any())
 
 
-def layers_of(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+def layers_of(model: ModelWithHead, inputs: dict[str, Tensor]) -> Tensor:
     """The layers that the head of a causal model reads, B T L D."""
     wanted = model._wanted_layers(False, model.config.get_text_config().num_hidden_layers)
     outputs = model._backbone(**inputs, use_cache=False, output_hidden_states=wanted)
-    layers: Tensor = model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
-    return layers
+    return model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))

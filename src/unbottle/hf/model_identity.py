@@ -6,10 +6,11 @@ A checksum of all weights: is this the model of before, bit for bit?
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 OUTPUT = "output embeddings"
 MATRICES, VALUES = 16, 8  # how many matrices, spread over the model, and how many weights of each
@@ -17,7 +18,13 @@ EXACT, HALF = 1e-5, 2.0**-7  # relative differences allowed between two float32 
 ABSOLUTE = 1e-7  # below this, half precision knows no difference
 
 
-def fingerprint(model: Any) -> dict[str, Any]:
+class Fingerprint(TypedDict):
+    dtype: str
+    output_embeddings: list[int]
+    weights: dict[str, str]
+
+
+def fingerprint(model: PreTrainedModel) -> Fingerprint:
     """Weights of the output embeddings and of matrices from the first layer to the last, by name."""
     matrices = _matrices(model)
     names = [name for name, weight in matrices.items() if weight.is_floating_point()]
@@ -29,7 +36,7 @@ def fingerprint(model: Any) -> dict[str, Any]:
     }
 
 
-def difference(model: Any, stored: dict[str, Any]) -> str | None:
+def difference(model: PreTrainedModel, stored: Fingerprint) -> str | None:
     """What tells this model from the one whose fingerprint was stored, in words; None if it is the same one.
 
     Quantised matrices are passed over: their values say nothing, and the output embeddings are never quantised.
@@ -51,7 +58,7 @@ def difference(model: Any, stored: dict[str, Any]) -> str | None:
     return None
 
 
-def _matrices(model: Any) -> dict[str, Tensor]:
+def _matrices(model: PreTrainedModel) -> dict[str, Tensor]:
     """The matrices of the base model's checkpoint by their plain names; the head, and what PEFT added, left out."""
     output = model.get_output_embeddings()
     found = {OUTPUT: output.weight}
@@ -80,7 +87,7 @@ def _spread(count: int, wanted: int) -> list[int]:
     return [round(step * (count - 1) / (wanted - 1)) for step in range(wanted)]
 
 
-def checksum(model: Any) -> str:
+def checksum(model: PreTrainedModel) -> str:
     """Of every weight and its name, head and all. Unlike a fingerprint it sees any change."""
     found = 0
     for name, value in model.state_dict().items():
