@@ -33,7 +33,7 @@ NOT_REFUSED = {  # a metric that can not run says why, and the rest runs
 }
 TYPES = {  # of a place for models: what does not belong there, and what is said
     "causal": {"seq2seq": r"is an encoder-decoder \(t5\)", "vision": r"is not a language model \(vit\)"},
-    "seq2seq": {"causal": r"is no encoder-decoder \(gpt2\)", "vision": r"is no encoder-decoder \(vit\)"},
+    "seq2seq": {"causal": r"is not an encoder-decoder \(gpt2\)", "vision": r"is not an encoder-decoder \(vit\)"},
     "any": {"vision": r"is not a language model \(vit\)"},
 }
 NAMES = pytest.mark.parametrize("name", list(COMMANDS))

@@ -12,9 +12,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.utils import CONFIG_NAME
 
 from unbottle.hf.attach import AUTO_CLASSES, unbottled
-from unbottle.hf.configuration import BASE_TYPE, HEAD, MODEL_TYPE, PREFIX, ConfigFace, face, stored_head
+from unbottle.hf.configuration import BASE_TYPE, HEAD, MODEL_TYPE, NO_CODE, PREFIX, ConfigFace, face, stored_head
 from unbottle.hf.head_adapter import CONFIG as HEAD_ONLY
-from unbottle.hf.pretrained import NO_CODE
 from unbottle.hf.weight_checks import (
     HEAD_WEIGHTS,
     MISMATCHED,

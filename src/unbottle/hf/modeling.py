@@ -19,14 +19,13 @@ from transformers.utils import CONFIG_NAME
 from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Prediction, Source, States
 from unbottle.head.inputs import SecondPass
 from unbottle.hf.cache import add_state, find_state, longest
-from unbottle.hf.configuration import put_on
+from unbottle.hf.configuration import NO_CODE, put_on
 from unbottle.hf.integrations.guards import guarded_forward, head_is_active, onloaded
 from unbottle.hf.integrations.peft import WRAPPER, release_output
 from unbottle.hf.knob_scope import call_knobs, current_knobs, knob_scope
 from unbottle.hf.model_card import write_card
 from unbottle.hf.output_scaling import Quirks
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate
-from unbottle.hf.pretrained import NO_CODE
 from unbottle.hf.weight_checks import (
     HEAD_WEIGHTS,
     MISSING,

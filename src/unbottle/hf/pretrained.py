@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol
 
 from transformers import (
     AutoConfig,
@@ -22,19 +22,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from unbottle.hf.configuration import NO_CODE, SAFE, ConfigFace
+from unbottle.hf.loading import load
 from unbottle.hub_access import quick_hub, reachable
 
-
-class NoCode(TypedDict):
-    trust_remote_code: bool
-
-
-class Safe(NoCode):
-    use_safetensors: bool
-
-
-NO_CODE = NoCode(trust_remote_code=False)  # without it transformers asks at the terminal
-SAFE = Safe(trust_remote_code=False, use_safetensors=True)  # no pickle, which runs code when it is read
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -43,8 +34,6 @@ def load_config(path: str, *, encoder_decoder: bool | None = None) -> Pretrained
 
     `encoder_decoder` says which kind of model is expected; the other one is refused. None: either.
     """
-    import unbottle.hf.loading  # noqa: F401  registers the model type `unbottle` with AutoConfig
-
     if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
     try:
@@ -70,16 +59,13 @@ def load_config(path: str, *, encoder_decoder: bool | None = None) -> Pretrained
 
 def load_model(path: str, *, encoder_decoder: bool | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A language model in a folder or on the Hub, with its head if it has one, and the tokenizer saved beside it."""
-    from unbottle.hf.configuration import ConfigFace
-    from unbottle.hf.loading import load
-
     config = load_config(path, encoder_decoder=encoder_decoder)
     auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     with quick_hub(path):
         with language_model(path, config):
             model = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
         tokenizer = load_tokenizer(path)
-    words = model.get_input_embeddings().weight.shape[0]
+    words = len(model.get_input_embeddings().get_parameter("weight"))
     if len(tokenizer) > words:
         raise ValueError(
             f"model {path!r} knows {words} tokens and its tokenizer has {len(tokenizer)}. Save the tokenizer that the "
