@@ -1,4 +1,12 @@
-"""Head: the output layer. The five lines of the data flow are `forward` and `distribution`."""
+"""Head: the output layer. `forward` is its one entry; `inputs` and `distribution` are the data flow:
+
+layers -> q = MultiInput(layers), words become texts             inputs
+logits = embedding.logits(L_V(q))                                distribution
+for partition in partitions:                                     # later ones overwrite earlier ones
+    words  = partition.words(x, logits)
+    logits = logits.overwrite(words, partition.score(x, words, logits.at(words)))
+softmax, mixture or copied mass -> loss, logits or both          distribution, forward
+"""
 
 from __future__ import annotations
 
@@ -37,7 +45,7 @@ GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "copynet": CopyNet,
 }
 
-MARK = "form"  # the name of the mark of a form among the weights
+MARK = "form"  # the name of the buffer that marks the form of the weights
 
 
 class Prediction(NamedTuple):
@@ -162,8 +170,8 @@ class Head(nn.Module):
         logits = logits or (lambda f: DenseLogits(x.embedding.logits(f)))
         first, *others = (logits(self._f_V(x, name)) for name in self.softmaxes)
         if self.strict:
-            for each in (first, *others):
-                validation.check_numbers("logits", each.values)
+            for logits_k in (first, *others):
+                validation.check_numbers("logits", logits_k.values)
         first_stage = None
         for partition in self.partitions:
             if isinstance(partition, WordByWord):
@@ -203,7 +211,7 @@ class Head(nn.Module):
         """The scores of `distribution` without gradients; a long text is taken some positions at a time."""
         if not self._fuses(x):
             return self.distribution(x).scores()
-        reads_text = self.gate is not None or any(not isinstance(each, Reranker) for each in self.partitions)
+        reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
         if not reads_text or not is_long(x):
             return self._overwritten(x).scores()
         logits: Tensor | None = None
@@ -327,7 +335,7 @@ class Head(nn.Module):
         if self.L_h is not None:
             weights |= {"L_h.weight": self.L_h.weight / self.L_h.divisor, "L_h.bias": self.L_h.bias}
         if self.prior is not None:
-            weights |= {f"prior.{name}": each / self.prior.divisor for name, each in self.prior.named_parameters()}
+            weights |= {f"prior.{name}": p / self.prior.divisor for name, p in self.prior.named_parameters()}
         head.load_state_dict(dict(head.named_buffers()) | weights)
         return head
 

@@ -1,9 +1,4 @@
-"""MoS: a mixture of softmaxes.
-
-PG: a gate chooses between generating a word and copying one.
-
-PS: generating is one more thing to point at.
-"""
+"""Mixtures: MoS mixes softmaxes; PG and PS mix a softmax with copied words."""
 
 import torch
 from torch import Tensor, nn

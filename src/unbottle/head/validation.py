@@ -1,4 +1,4 @@
-"""What a head refuses: the value, what was wrong with it, what is allowed."""
+"""Validation of the inputs of a head: errors name the value and what is allowed."""
 
 from __future__ import annotations
 

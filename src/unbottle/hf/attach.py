@@ -1,7 +1,4 @@
-"""attach and detach: a model gets another output layer, and gives it back.
-
-The model with a head that a caller means, out of whatever wraps it.
-"""
+"""attach and detach: replace the output layer of a model by a head, and undo it."""
 
 from __future__ import annotations
 
@@ -203,7 +200,7 @@ def refuse(model: object) -> None:
     if isinstance(model, HeadMixin):
         raise ValueError(f"this model already has a head ({model.head.config.method}). Use detach first.")
     if hasattr(model, "head"):
-        raise UnsupportedArchitectureError(f"{name} has a part called 'head' already, and ours would take its place.")
+        raise UnsupportedArchitectureError(f"{name} already defines an attribute `head`.")
     if "forward" in model.__dict__:
         raise ValueError(
             f"the forward of this {name} was replaced on the instance (dispatched, prepared or patched), and the head "

@@ -1,11 +1,11 @@
-"""ConfigFace: a config with two faces. In memory it is the base model's, on disk it says `unbottle`.
+"""ConfigFace: the config of a model with a head. In memory it is the base model's, on disk it says `unbottle`.
 
 Everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) goes on as before, and a plain
 transformers that meets the directory stops, where it would otherwise load the model without its head: Auto classes at
 the unknown type, and the model's own class, which only warns about types, at a `use_cache` that is no bool. (What reads
 any config, as the Trainer does when it resumes, takes that for one more thing it does not know.)
 
-stored_head: a head's config as it comes from a file, where anything may stand.
+`stored_head` validates the head's part of such a file.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class ConfigFace(Config):
         if HEAD in config_dict:
             stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")
         try:
-            made: Any = cls.base_class.from_dict(config_dict, **kwargs)
+            config: Any = cls.base_class.from_dict(config_dict, **kwargs)
         except StrictDataclassError as error:
             raise ValueError(f"config.json: {' '.join(str(error).split())}") from error
-        _wear(made[0] if isinstance(made, tuple) else made, cls)
-        return made
+        _wear(config[0] if isinstance(config, tuple) else config, cls)
+        return config
 
     def __reduce__(self) -> tuple:
         return _rebuilt, (self.base_class, dict(self.__dict__))
@@ -167,7 +167,7 @@ def _rebuilt(base: Any, attributes: dict) -> Any:
 def stored_head(data: Any, where: str) -> HeadConfig:
     """The head's config, or a ValueError that names the place: unknown and missing keys and wrong types are refused."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where}: expected the config of a head, an object with the key 'method'; found {data!r}.")
+        raise ValueError(f"{where}: expected the config of a head, an object with the key 'method'; got {data!r}.")
     known = {field.name: field for field in fields(HeadConfig)}
     if unknown := sorted(str(key) for key in set(data) - set(known)):
         raise ValueError(

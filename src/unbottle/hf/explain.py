@@ -1,7 +1,4 @@
-"""Explanation: the next word as data, and as a table to read.
-
-explain: which word comes next, and which partition says so.
-"""
+"""explain: which word comes next, and which partition says so, as data and as a table."""
 
 from __future__ import annotations
 
@@ -136,7 +133,7 @@ def explain(
     x, distribution = _predict(model, target, inputs)
     *encoded, decoded = (ids[0].tolist() for ids in inputs.values())
     source_ids = encoded[0] if encoded else []
-    found = shares(target.head, x, distribution)
+    by_partition = shares(target.head, x, distribution)
     places = _places(target.head, x, distribution, source_ids)
 
     log_probs = distribution.log_probs()[0, -1]
@@ -155,7 +152,7 @@ def explain(
                 writers=writers,
                 logit=float(distribution.logits[0].values[0, -1, word]),
                 plain_logit=plain_logit,
-                copied=float(found["COPY"][0, -1, word]) if "COPY" in found else None,
+                copied=float(by_partition["COPY"][0, -1, word]) if "COPY" in by_partition else None,
                 occurrences=tuple(places.get(word, ())),
             )
         )
@@ -165,7 +162,7 @@ def explain(
         context=tuple(spelled(tokenizer, word) for word in decoded),
         source=tuple(spelled(tokenizer, word) for word in source_ids),
         words=tuple(words),
-        masses={name: float(share.sum()) for name, share in found.items()},
+        masses={name: float(share.sum()) for name, share in by_partition.items()},
     )
 
 
@@ -233,13 +230,13 @@ def _prefix(model: HeadMixin, tokenizer: PreTrainedTokenizerBase, text: str) -> 
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, *text: str, **target: str) -> list[int]:
-    (given,) = (*text, *target.values())
-    if not isinstance(given, str):
-        raise ValueError(f"text {given!r}: expected a text, not {type(given).__name__}.")
+    (value,) = (*text, *target.values())
+    if not isinstance(value, str):
+        raise ValueError(f"text {value!r}: expected a text, not {type(value).__name__}.")
     try:
         return list(tokenizer(*text, **target)["input_ids"])
     except (TypeError, UnicodeEncodeError) as error:  # half of a character is none
-        raise ValueError(f"text {given!r}: the tokenizer can not read it; it is not valid Unicode.") from error
+        raise ValueError(f"text {value!r}: the tokenizer can not read it; it is not valid Unicode.") from error
 
 
 def _row(model: HeadMixin, ids: list[int], what: str, limit: int | None) -> Tensor:

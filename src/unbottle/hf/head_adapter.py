@@ -93,9 +93,9 @@ def _checksum(data: dict) -> str:
 def _file(path: str | Path, name: str, revision: str | None) -> Path:
     if Path(path).is_dir() and not (Path(path) / name).is_file():
         raise FileNotFoundError(f"{path} has no {name}: expected a directory written by unbottle.save_head.")
-    found = cached_file(str(path), name, revision=revision)
-    assert found is not None  # it raises what went wrong
-    return Path(found)
+    file = cached_file(str(path), name, revision=revision)
+    assert file is not None  # it raises what went wrong
+    return Path(file)
 
 
 def _read_config(path: Path) -> dict:
@@ -104,8 +104,8 @@ def _read_config(path: Path) -> dict:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON ({error}). It is truncated or was edited: {_AGAIN}") from error
     if not isinstance(data, dict) or set(data) != set(KEYS):
-        found = ", ".join(sorted(data)) if isinstance(data, dict) else repr(data)
-        raise ValueError(f"{path} has the keys {found}; expected exactly {', '.join(KEYS)}. {_AGAIN}")
+        keys = ", ".join(sorted(data)) if isinstance(data, dict) else repr(data)
+        raise ValueError(f"{path} has the keys {keys}; expected exactly {', '.join(KEYS)}. {_AGAIN}")
     for name, kind in KEYS.items():
         if type(data[name]) is not kind:
             raise ValueError(f"{path}: {name} is {data[name]!r}, expected {kind.__name__}. {_AGAIN}")
@@ -129,11 +129,11 @@ def _read_weights(path: Path, data: dict) -> dict[str, Tensor]:
 def _refuse_wrong_tensors(tensors: dict[str, Tensor], config: HeadConfig, where: str) -> None:
     with torch.device("meta"):
         expected = {name: tuple(tensor.shape) for name, tensor in Head(config).state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in sorted(set(expected) | set(found)):
-        if expected.get(name) != found.get(name):
+    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(set(expected) | set(stored)):
+        if expected.get(name) != stored.get(name):
             raise ValueError(
-                f"{where}: {name} is {found.get(name, 'missing')}, but the head {str(config.method)!r} expects "
+                f"{where}: {name} is {stored.get(name, 'missing')}, but the head {str(config.method)!r} expects "
                 f"{expected.get(name, 'no such tensor')}. {_AGAIN}"
             )
 

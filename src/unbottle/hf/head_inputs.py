@@ -1,7 +1,4 @@
-"""From what models are given (ids, masks, position ids) to what a head reads (words, padding, documents).
-
-layers_of: what a head reads of its model, without the head.
-"""
+"""Convert the inputs of a model (ids, masks, position ids) to those of its head (words, padding, documents)."""
 
 from __future__ import annotations
 
@@ -48,10 +45,10 @@ def states(
 
 def refuse_empty(**inputs: Tensor | None) -> None:
     """A batch without a row or without a position: models fail somewhere inside, each in its own way."""
-    for name, given in inputs.items():
-        if given is not None and not torch.compiler.is_compiling() and 0 in given.shape[:2]:
+    for name, tensor in inputs.items():
+        if tensor is not None and not torch.compiler.is_compiling() and 0 in tensor.shape[:2]:
             raise ValueError(
-                f"{name} has shape {tuple(given.shape)}: expected at least one row and one position. Leave out empty "
+                f"{name} has shape {tuple(tensor.shape)}: expected at least one row and one position. Leave out empty "
                 "batches and texts."
             )
 

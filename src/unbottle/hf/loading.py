@@ -91,16 +91,16 @@ def _base_config_class(name: Any) -> Any:
 def _model_class(config: Any) -> Any:
     """The plain class of a saved model: by its name if transformers has it, else what the Auto classes would take."""
     name = (config.architectures or [""])[0].removeprefix(PREFIX)
-    found: Any = getattr(transformers, name, None)
-    generates = isinstance(found, type) and issubclass(found, GenerationMixin)
-    if generates and found.config_class is config.base_class:
-        return found
+    model_class: Any = getattr(transformers, name, None)
+    generates = isinstance(model_class, type) and issubclass(model_class, GenerationMixin)
+    if generates and model_class.config_class is config.base_class:
+        return model_class
     causal, seq2seq = AUTO_CLASSES.values()
     head = stored_head(getattr(config, HEAD, None), f"config.json, {HEAD!r}")
-    found = (seq2seq if head.encoder_decoder else causal).get(config.base_class, None)
-    if found is None:
+    model_class = (seq2seq if head.encoder_decoder else causal).get(config.base_class, None)
+    if model_class is None:
         raise ValueError(f"config.json: architectures is {config.architectures!r}: transformers has no such model.")
-    return found
+    return model_class
 
 
 def _broken(path: str | Path) -> str:

@@ -1,7 +1,4 @@
-"""TrainingRecord: what a model card says about the training of a model.
-
-The model card: what a saved model or head is, where it comes from, its licence, its numbers, how to load it.
-"""
+"""Model cards: what a saved model or head is, where it comes from, its licence, its training, how to load it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""HeadMixin: what causal and encoder-decoder models with a head have in common.
-
-Checkpoint: what saving and loading do for a model with a head, beyond what transformers does for any.
-"""
+"""HeadMixin: what causal and encoder-decoder models with a head have in common, saving and loading included."""
 
 from __future__ import annotations
 
@@ -192,7 +189,7 @@ class HeadMixin(Checkpoint):
     def _add_partitions(output: Any, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
         """output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names."""
         if distribution is None:
-            raise ValueError("output_partitions=True with skip_logits=True: partitions are told for every logit.")
+            raise ValueError("output_partitions=True with skip_logits=True: partitions are returned for every logit.")
         writer, names = DenseLogits.of(distribution.logits[0]).writers()
         output["partitions"], output["partition_names"] = _of_each_row(writer, logits_to_keep), names
 
@@ -244,8 +241,8 @@ class HeadMixin(Checkpoint):
             **kwargs,
         )
         if mask is None:
-            given = [prepared.get(name) for name in ("decoder_input_ids", "input_ids", "inputs_embeds")]
-            shape = next(tensor.shape[:2] for tensor in given if tensor is not None)
+            inputs = [prepared.get(name) for name in ("decoder_input_ids", "input_ids", "inputs_embeds")]
+            shape = next(tensor.shape[:2] for tensor in inputs if tensor is not None)
             mask = torch.ones(shape, dtype=torch.bool, device=input_ids.device)
         prepared["context_mask"] = mask
         return prepared

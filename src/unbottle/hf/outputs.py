@@ -1,7 +1,4 @@
-"""The loss of a distribution, with the ecosystem's conventions for labels and averages.
-
-SkippedLogits: what stands in `outputs.logits` where the loss was computed without them.
-"""
+"""Model outputs: shifted labels, and the placeholder for logits that were not computed."""
 
 from __future__ import annotations
 

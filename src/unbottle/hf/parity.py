@@ -98,13 +98,13 @@ def warn_of_large_steps(model: ModelWithHead) -> None:
 
 def _head_inputs(model: ModelWithHead) -> Inputs | None:
     """What the head computes with on a probe batch; None on the meta device."""
-    given = probe_words(model)
-    if given is None:
+    inputs = probe_words(model)
+    if inputs is None:
         return None
     seen: list[Inputs] = []
     watch, model.head.watch = model.head.watch, lambda x, _: seen.append(x)
     try:
-        _run(model, given, use_cache=False)
+        _run(model, inputs, use_cache=False)
     finally:
         model.head.watch = watch
     return seen[0]

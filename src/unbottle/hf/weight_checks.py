@@ -1,4 +1,4 @@
-"""What may be wrong with the weights of a saved model: other names or sizes than its config says, values that break."""
+"""Checks of the weights of a saved model: names and sizes that its config describes, finite values."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")  # in which a weight has the shape 
 def refuse_wrong_weights(path: str | Path, wrong: Mapping[str, Iterable[str]]) -> None:
     """Refuse weights that config.json does not describe; `wrong` has their names by kind, the worst kind first."""
     for kind, names in wrong.items():
-        if found := sorted(names):
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        if listed := sorted(names):
+            more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
             raise ValueError(
-                f"{path}: the weights do not belong to config.json: {found[0]}{more} {WRONG[kind]}. One of the files "
+                f"{path}: the weights do not belong to config.json: {listed[0]}{more} {WRONG[kind]}. One of the files "
                 "was edited or lost; save the model again."
             )
 
@@ -34,7 +34,7 @@ def refuse_wrong_weights(path: str | Path, wrong: Mapping[str, Iterable[str]]) -
 def loading_problems(info: dict[str, Any], kinds: Iterable[str], prefix: str = "") -> dict[str, list[str]]:
     """Names of wrong weights by kind, of what from_pretrained says about its loading."""
     names = {kind: [name if isinstance(name, str) else name[0] for name in info[f"{kind}_keys"]] for kind in kinds}
-    return {kind: [name for name in found if name.startswith(prefix)] for kind, found in names.items()}
+    return {kind: [name for name in listed if name.startswith(prefix)] for kind, listed in names.items()}
 
 
 def refuse_other_sizes(path: str | Path, subfolder: str, kind: Any, config: Any) -> None:

@@ -1,4 +1,4 @@
-"""Guards: a head that training or another library leaves out is noticed, not silently ignored."""
+"""Guards against libraries that would silently bypass the head."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def guarded_forward(model: Any, forward: Any) -> Any:
     """
     if trl.is_fused(forward):
         return trl.answer(model, forward)
-    found = list(_functions(forward))
-    if liger := [function.__name__ for function in found if str(function.__module__).startswith("liger_kernel")]:
+    functions = list(_functions(forward))
+    if liger := [function.__name__ for function in functions if str(function.__module__).startswith("liger_kernel")]:
         raise BypassedHeadError(
             f"Liger's {liger[0]} would replace the forward of this model and leave out its head. Keep Liger's "
             'other kernels: liger_kernel_config={"fused_linear_cross_entropy": False}.'
         )
-    if not {*_wrapped(type(model).forward)} & {*found}:
+    if not {*_wrapped(type(model).forward)} & {*functions}:
         name = getattr(forward, "__qualname__", type(forward).__name__)
         raise BypassedHeadError(
             f"model.forward = {name} does not call the model's own forward, so the head would be left out. "

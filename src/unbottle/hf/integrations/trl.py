@@ -59,9 +59,9 @@ def answer(model: Any, forward: Any) -> Any:
             return call(
                 *args, labels=labels, shift_labels=shift_labels, num_items_in_batch=num_items_in_batch, **kwargs
             )
-        given = labels if shift_labels is None else shift_labels
-        assert given is not None, "fused_lm_head asks about labels"
-        targets = shifted(given) if shift_labels is None else given
+        chosen = labels if shift_labels is None else shift_labels
+        assert chosen is not None, "fused_lm_head asks about labels"
+        targets = shifted(chosen) if shift_labels is None else chosen
         if num_items_in_batch is None:  # a batch without any label has the loss 0, as in TRL
             num_items_in_batch = (targets != IGNORED).sum().clamp(min=1)
         kwargs |= {"use_cache": False, "output_distribution": True}
