@@ -117,10 +117,10 @@ class _Sums:
         bias = None if embedding.bias is None else tape.leaf(embedding.bias, wanted=self.bias is not None)
         tape.watch(self.weights)
         yield replace(part.replaced(leaves), embedding=replace(embedding, weight=weight, bias=bias, into=self.weight))
-        gradients = {name: total for name, leaf in leaves.items() if (total := tape.gradient(leaf)) is not None}
+        gradients = {name: g for name, leaf in leaves.items() if (g := tape.gradient(leaf)) is not None}
         totals = self._totals(gradients).part(batch, rows).tensors()
-        for name, gradient in gradients.items():
-            totals[name] += gradient
+        for name, added in gradients.items():
+            totals[name] += added
         for total, parameter in [(self.bias, bias), *zip(self.of_weights, self.weights, strict=True)]:
             if parameter is not None and (gradient := tape.gradient(parameter)) is not None:
                 assert total is not None

@@ -10,7 +10,6 @@ any config, as the Trainer does when it resumes, takes that for one more thing i
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -97,12 +96,17 @@ class ConfigFace(Config):
         return _rebuilt, (self.base_class, dict(self.__dict__))
 
 
-@functools.cache
-def face(base: Any) -> Any:
+def face(base: type[PretrainedConfig]) -> type[ConfigFace]:
     """The subclass of a config's class with the second face."""
     if issubclass(base, ConfigFace):
         return base
-    return type(PREFIX + base.__name__, (ConfigFace, base), {"base_class": base, "__module__": __name__})
+    if base not in _FACES:
+        members = {"base_class": base, "__module__": __name__}
+        _FACES[base] = type(PREFIX + base.__name__, (ConfigFace, base), members)
+    return _FACES[base]
+
+
+_FACES: dict[type[PretrainedConfig], type[ConfigFace]] = {}
 
 
 def in_memory(data: dict) -> dict:
@@ -129,15 +133,14 @@ def _unguarded(data: dict) -> dict:
     return {key: value for key, value in (data | inner | real).items() if key != REAL}
 
 
-def _is_config(value: Any) -> bool:
+def _is_config(value: object) -> bool:
     return isinstance(value, dict) and "model_type" in value
 
 
-def put_on(config: Any, head: HeadConfig) -> None:
+def put_on(config: PretrainedConfig, head: HeadConfig) -> None:
     """From now on this config is written with this head. The object stays the same: the model's parts share it."""
     if not isinstance(config, ConfigFace):
-        kind: Any = type(config)
-        _wear(config, face(kind))
+        _wear(config, face(type(config)))
         if config.architectures is not None:
             config.architectures = [PREFIX + name for name in config.architectures]
     setattr(config, HEAD, head.to_dict())
@@ -145,7 +148,7 @@ def put_on(config: Any, head: HeadConfig) -> None:
         setattr(config, BASE_NAME, config.name_or_path)
 
 
-def take_off(config: Any) -> None:
+def take_off(config: ConfigFace) -> None:
     """The plain config again."""
     _wear(config, config.base_class)
     for name in (HEAD, BASE_NAME):
@@ -154,7 +157,7 @@ def take_off(config: Any) -> None:
         config.architectures = [name.removeprefix(PREFIX) for name in config.architectures]
 
 
-def _wear(config: Any, kind: Any) -> None:
+def _wear(config: object, kind: type) -> None:
     object.__setattr__(config, "__class__", kind)
 
 
@@ -164,7 +167,7 @@ def _rebuilt(base: Any, attributes: dict) -> Any:
     return config
 
 
-def stored_head(data: Any, where: str) -> HeadConfig:
+def stored_head(data: object, where: str) -> HeadConfig:
     """The head's config, or a ValueError that names the place: unknown and missing keys and wrong types are refused."""
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: expected the config of a head, an object with the key 'method'; got {data!r}.")

@@ -79,7 +79,7 @@ def load(path: str | Path, **kwargs: Any) -> Any:
     return (model, info) if info_wanted else model
 
 
-def _base_config_class(name: Any) -> Any:
+def _base_config_class(name: object) -> type[PretrainedConfig]:
     if name == MODEL_TYPE or not isinstance(name, str) or name not in CONFIG_MAPPING:
         raise ValueError(
             f"config.json: {BASE_TYPE} is {name!r}, which this transformers ({transformers.__version__}) does not "
@@ -88,7 +88,7 @@ def _base_config_class(name: Any) -> Any:
     return CONFIG_MAPPING[name]
 
 
-def _model_class(config: Any) -> Any:
+def _model_class(config: ConfigFace) -> Any:
     """The plain class of a saved model: by its name if transformers has it, else what the Auto classes would take."""
     name = (config.architectures or [""])[0].removeprefix(PREFIX)
     model_class: Any = getattr(transformers, name, None)

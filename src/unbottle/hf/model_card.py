@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
@@ -88,7 +89,7 @@ unbottle.load_head(model, "{place}")
 """
 
 
-def write_card(model: ModelWithHead, directory: str | Path, *, repo_id: str | None = None) -> None:
+def write_card(model: ModelWithHead, directory: str | PathLike[str], *, repo_id: str | None = None) -> None:
     """Write the card of a model with a head, unless the directory has a card that somebody wrote.
 
     `repo_id` is where a push uploads it; only then is the Hub asked for the licence of the base model.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import torch
@@ -51,6 +52,6 @@ class ModelWithHead(Protocol):
 
     def _embedding(self) -> Embedding: ...
 
-    def _layers(self, last: Tensor, hidden_states: object) -> Tensor: ...
+    def _layers(self, last: Tensor, hidden_states: Sequence[Tensor] | None) -> Tensor: ...
 
     def _wanted_layers(self, asked: bool | None, count: int) -> bool | list[int]: ...

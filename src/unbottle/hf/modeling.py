@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import torch
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache, StaticCache
-from transformers.utils import CONFIG_NAME
+from transformers.utils import CONFIG_NAME, ModelOutput
 
 from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Prediction, Source, States
 from unbottle.head.inputs import SecondPass
@@ -27,6 +28,7 @@ from unbottle.hf.weight_checks import (
     HEAD_WEIGHTS,
     MISSING,
     UNEXPECTED,
+    LoadingInfo,
     loading_problems,
     refuse_broken_values,
     refuse_other_sizes,
@@ -45,20 +47,26 @@ class Checkpoint(Model):
 
     head: Head
 
-    def save_pretrained(self, save_directory: Any, is_main_process: bool = True, *args: Any, **kwargs: Any) -> None:
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], is_main_process: bool = True, *args: object, **kwargs: object
+    ) -> None:
         """As any model's. The config is brought up to date first: models may share one, and heads may change."""
         put_on(self.config, self.head.config)
         super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
         if is_main_process and not getattr(self, "_hf_peft_config_loaded", False):  # PEFT saves its adapter only
             write_card(self, save_directory)
 
-    def _upload_modified_files(self, working_dir: Any, repo_id: str, *args: Any, **kwargs: Any) -> Any:
+    def _upload_modified_files(
+        self, working_dir: str | os.PathLike[str], repo_id: str, *args: object, **kwargs: object
+    ) -> object:
         """The last step of every push, which has just put an empty card into the directory if the Hub had none."""
         write_card(self, working_dir, repo_id=repo_id)
         return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: object, **kwargs: Any
+    ) -> Any:
         """As any model's, but it never unpickles unless told to by `use_safetensors=False`.
 
         A head that was saved is there as a whole, or it is refused. Where the checkpoint is one of a plain model and
@@ -83,7 +91,7 @@ class Checkpoint(Model):
         return (model, info) if info_wanted else model
 
     @classmethod
-    def load_with_info(cls, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def load_with_info(cls, *args: object, **kwargs: object) -> tuple[Self, LoadingInfo]:
         """The model of a checkpoint, whatever is missing there, and what transformers says about its loading."""
         kwargs.setdefault("use_safetensors", True)
         model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
@@ -91,11 +99,11 @@ class Checkpoint(Model):
             calibrate(model)
         return model, info
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> Any:
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: object, **kwargs: object) -> nn.Module:
         """As any model's, and the head's config knows. Fewer words than a reranker's k are refused first."""
         if new_num_tokens is not None:
             replace(self.head.config, vocabulary=new_num_tokens)
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        embeddings: nn.Module = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         self.head.config = replace(self.head.config, vocabulary=self.get_output_embeddings().weight.shape[0])
         put_on(self.config, self.head.config)
         return embeddings
@@ -110,14 +118,15 @@ class HeadMixin(Checkpoint):
     # -- from hidden states to logits
 
     @property
-    def _backbone(self) -> Any:
+    def _backbone(self) -> nn.Module:
         """What stands under the output layer. Llama 4 and Mllama give a name for it that their text models lack."""
-        return self.model if self.base_model is self else self.base_model
+        backbone: nn.Module = self.model if self.base_model is self else self.base_model
+        return backbone
 
     def _embedding(self) -> Embedding:
         return Quirks.of(self.config).embedding(self)
 
-    def _layers(self, last: Tensor, hidden_states: Any) -> Tensor:
+    def _layers(self, last: Tensor, hidden_states: Sequence[Tensor] | None) -> Tensor:
         """B T L D, the last layer first: what the plain output layer would receive, then raw hidden states."""
         scale = Quirks.of(self.config).hidden_scale
         top = last if scale == 1.0 else last * scale
@@ -137,7 +146,7 @@ class HeadMixin(Checkpoint):
             )
         return torch.stack([top, *below], dim=2)
 
-    def _wanted_layers(self, asked: Any, count: int) -> Any:
+    def _wanted_layers(self, asked: bool | None, count: int) -> bool | list[int]:
         """What to pass as output_hidden_states: all if asked for, else the few that Mi needs."""
         depth = self.head.config.block[0]
         return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
@@ -186,7 +195,7 @@ class HeadMixin(Checkpoint):
         return prediction._replace(logits=_of_each_row(prediction.logits.to(states.layers.dtype), logits_to_keep))
 
     @staticmethod
-    def _add_partitions(output: Any, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
+    def _add_partitions(output: ModelOutput, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
         """output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names."""
         if distribution is None:
             raise ValueError("output_partitions=True with skip_logits=True: partitions are returned for every logit.")
@@ -205,7 +214,12 @@ class HeadMixin(Checkpoint):
         return None if state is None else state.past
 
     def _prepare_cache_for_generation(
-        self, generation_config: Any, model_kwargs: dict, generation_mode: Any, batch_size: int, max_cache_length: int
+        self,
+        generation_config: GenerationConfig,
+        model_kwargs: dict[str, Any],
+        generation_mode: object,
+        batch_size: int,
+        max_cache_length: int,
     ) -> None:
         super()._prepare_cache_for_generation(
             generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
@@ -269,11 +283,11 @@ class HeadMixin(Checkpoint):
             return super().generate(*args, **kwargs)
 
     @property
-    def init_continuous_batching(self) -> Any:
+    def init_continuous_batching(self) -> NoReturn:
         """Absent: `transformers serve --continuous-batching` asks, says so, and takes requests one after the other."""
         raise AttributeError("continuous batching does not carry the head's state")
 
-    def generate_batch(self, *args: Any, **kwargs: Any) -> Any:
+    def generate_batch(self, *args: object, **kwargs: object) -> NoReturn:
         """Refused: it flattens the batch into one row of mixed requests, which the head's state can not follow."""
         raise NotImplementedError(
             "continuous batching (generate_batch, a paged cache) does not carry the head's state. Use generate()."
@@ -285,7 +299,7 @@ class HeadMixin(Checkpoint):
 
     head_is_active = head_is_active
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Libraries replace `forward` on the instance: only by what still reaches the head."""
         super().__setattr__(name, guarded_forward(self, value) if name == "forward" else value)
         if name == "peft_config" or type(value).__name__ == WRAPPER:  # a second adapter changes peft_config in place
@@ -322,7 +336,7 @@ def _of_each_row(values: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return values[logits_to_keep] if by_mask else values.take_along_dim(logits_to_keep[..., None], dim=1)
 
 
-def two_dimensional(mask: Any, context_mask: Tensor | None, what: str) -> Tensor | None:
+def two_dimensional(mask: object, context_mask: Tensor | None, what: str) -> Tensor | None:
     """The mask a head can read. Attention may get any shape, but padding is known from two dimensions only."""
     if context_mask is not None:
         return context_mask

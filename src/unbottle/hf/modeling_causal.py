@@ -36,7 +36,7 @@ class CausalHead(HeadMixin):
     def forward(
         self,
         input_ids: Tensor | None = None,
-        attention_mask: Any = None,  # two dimensions, or what attention takes: four, a dict by kind of layer
+        attention_mask: object = None,  # two dimensions, or what attention takes: four, a dict by kind of layer
         position_ids: Tensor | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
@@ -133,9 +133,7 @@ class CausalHead(HeadMixin):
             )
         return False
 
-    def _with_router(
-        self, result: dict, router_logits: Any, mask: Tensor | None, kwargs: dict
-    ) -> MoeCausalLMOutputWithPast:
+    def _with_router(self, result: dict, router_logits: Any, mask: object, kwargs: dict) -> MoeCausalLMOutputWithPast:
         """The load-balancing loss that the model's own class adds, by the model's own function."""
         config, aux = self.config.get_text_config(), None
         balance = getattr(sys.modules[self.base_class.__module__], "load_balancing_loss_func", None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from transformers.utils import ModelOutput
 
 from unbottle.head.distribution import IGNORED
 
@@ -42,12 +44,12 @@ class SkippedLogits:
         raise SkippedLogitsError(f"outputs.logits.{name}: {ADVICE}")
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+    def __torch_function__(cls, function: object, types: object, args: object = (), kwargs: object = None) -> NoReturn:
         raise SkippedLogitsError(f"torch.{getattr(function, '__name__', function)} of outputs.logits: {ADVICE}")
 
 
-def _refuses(operation: str) -> Any:
-    def refuse(self: SkippedLogits, *args: Any) -> NoReturn:
+def _refuses(operation: str) -> Callable[..., NoReturn]:
+    def refuse(self: SkippedLogits, *args: object) -> NoReturn:
         raise SkippedLogitsError(f"{operation} of outputs.logits: {ADVICE}")
 
     return refuse
@@ -58,7 +60,7 @@ for _name in OPERATIONS:
     setattr(SkippedLogits, f"__{_name}__", _refuses(_name))
 
 
-def without_logits(output: Any) -> None:
+def without_logits(output: ModelOutput) -> None:
     """Put the placeholder into an output that was built without logits. A compiled graph leaves None there."""
     if not torch.compiler.is_compiling():
         object.__setattr__(output, "logits", SkippedLogits())

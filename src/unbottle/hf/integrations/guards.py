@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType, MethodType
-from typing import Any
+from types import CellType, FunctionType, MethodType
 
 import torch
 from torch import nn
 
 from unbottle.hf.integrations import trl
+from unbottle.hf.model_with_head import ModelWithHead
 
 
 class BypassedHeadError(RuntimeError):
     """Something computes the loss or the logits without the head."""
 
 
-def guarded_forward(model: Any, forward: Any) -> Any:
+def guarded_forward(model: ModelWithHead, forward: object) -> object:
     """What `model.forward = forward` sets: `forward` if it still reaches the model's own, else an error.
 
     Wrappers that call what they wrap (accelerate's prepare and dispatch_model, torch.compile) are welcome. TRL's
@@ -33,7 +33,7 @@ def guarded_forward(model: Any, forward: Any) -> Any:
             f"Liger's {liger[0]} would replace the forward of this model and leave out its head. Keep Liger's "
             'other kernels: liger_kernel_config={"fused_linear_cross_entropy": False}.'
         )
-    if not {*_wrapped(type(model).forward)} & {*functions}:
+    if not {*_wrapped(getattr(type(model), "forward", None))} & {*functions}:
         name = getattr(forward, "__qualname__", type(forward).__name__)
         raise BypassedHeadError(
             f"model.forward = {name} does not call the model's own forward, so the head would be left out. "
@@ -42,14 +42,14 @@ def guarded_forward(model: Any, forward: Any) -> Any:
     return forward
 
 
-def _wrapped(function: Any) -> Iterator[Any]:
+def _wrapped(function: object) -> Iterator[object]:
     """A function without its decorators, one by one."""
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)
 
 
-def _functions(forward: Any) -> Iterator[FunctionType]:
+def _functions(forward: object) -> Iterator[FunctionType]:
     """Every function that a callable names as what it calls: bound, partial, wrapped, or kept in a closure."""
     waiting, seen = [forward], set()
     while waiting:
@@ -68,7 +68,7 @@ def _functions(forward: Any) -> Iterator[FunctionType]:
             waiting.append(wrapped)
 
 
-def _filled(cell: Any) -> bool:
+def _filled(cell: CellType) -> bool:
     try:
         return callable(cell.cell_contents)
     except ValueError:  # an empty cell
@@ -92,7 +92,7 @@ def onloaded(module: nn.Module) -> Iterator[None]:
         hook.post_forward(module, torch.empty(0))
 
 
-def head_is_active(model: Any) -> bool:
+def head_is_active(model: ModelWithHead) -> bool:
     """Self-test: whether the loss of this model, called as it is called in training, reaches every head parameter."""
     parameters = [*model.head.parameters()]
     if not parameters:
@@ -104,7 +104,7 @@ def head_is_active(model: Any) -> bool:
         for parameter in parameters:
             parameter.requires_grad_(True)
         with torch.enable_grad():
-            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+            loss = model(input_ids=ids, labels=ids, use_cache=False)["loss"]
         if not loss.requires_grad:
             return False
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)

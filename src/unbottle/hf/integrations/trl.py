@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from unbottle.head import Distribution
 from unbottle.head.distribution import IGNORED
+from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.hf.outputs import shifted
 
 MODULE, NAME = "trl.trainer.utils", "_fused_forward"  # in there, add_fused_lm_head makes it
@@ -31,7 +32,7 @@ def is_fused(forward: Any) -> bool:
     return code is not None and code.co_name == NAME and function.__globals__["__name__"] == MODULE
 
 
-def answer(model: Any, forward: Any) -> Any:
+def answer(model: ModelWithHead, forward: Any) -> MethodType:
     """A forward that takes and returns what TRL's does, computed by the head."""
     if model.config.is_encoder_decoder:
         raise NotImplementedError(f"TRL trains decoder-only models; this is a {model.base_class.__name__}.")
@@ -41,7 +42,7 @@ def answer(model: Any, forward: Any) -> Any:
             "cast_lm_head_to_fp32=True would put the output embeddings in another dtype than the head that reads them. "
             "Leave it out: probabilities are computed in float32 anyway."
         )
-    own = type(model).forward
+    own: Any = getattr(type(model), "forward")  # noqa: B009  not in the protocol
     before = model.__dict__.get("forward")  # what was set on the model earlier, the autocast of accelerate, say
     make = sys.modules[MODULE].FusedCausalLMOutput
 
