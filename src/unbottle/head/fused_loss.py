@@ -17,10 +17,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unbottle.head.distribution import Distribution
+from unbottle.head.distribution import Distribution, Objective
 from unbottle.head.embedding import Products, product_weight
 from unbottle.head.inputs import Inputs
-from unbottle.head.objective import Objective
 from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autocast
 
 BUFFER = 2**24  # numbers in the buffer of one softmax

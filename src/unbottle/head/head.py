@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from unbottle.head import validation
 from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
-from unbottle.head.distribution import IGNORED, Distribution, check_labels
+from unbottle.head.distribution import IGNORED, Distribution, Objective, check_labels
 from unbottle.head.embedding import Embedding, Products
 from unbottle.head.fused_loss import FusedLoss, is_long, parts
 from unbottle.head.inputs import Inputs, SecondPass, Source, States
@@ -30,7 +30,6 @@ from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
 from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
 from unbottle.head.multi_input import MultiInput, Windows
-from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
 from unbottle.head.pointer import Pointer
