@@ -220,7 +220,7 @@ class Case:
         return {}
 
     def whole(self) -> Iterator:
-        yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)
+        yield self.head(self.states(), self.embedding, source=self.source, second_pass=self.second_pass).distribution
 
     def chunks(self, size: int = 2) -> Iterator:
         x = self.head.inputs(self.states(), self.embedding, source=self.source, second_pass=self.second_pass)
@@ -237,7 +237,7 @@ class Case:
                 source=self.source,
                 past=past,
                 second_pass=self.second_pass,
-            )
+            ).distribution
 
 
 PATHS = {

@@ -460,14 +460,13 @@ def hostile_head(given: dict[str, Any]) -> None:
         return torch.zeros(*candidates.ids.shape, config.block[0], SIZE)
 
     with refusals():
-        x = head.inputs(states, embedding, source=source, second_pass=second_pass)
-        log_probs = head.distribution(x).log_probs()
+        log_probs = head(states, embedding, source=source, second_pass=second_pass).distribution.log_probs()
         assert log_probs.shape == (*given["ids"], VOCABULARY)
         if given["value"] == 0.0:
             assert torch.allclose(log_probs.exp().sum(-1), torch.ones(given["ids"]), atol=1e-2)
     with refusals():
-        x = head.inputs(states, embedding, source=source, second_pass=second_pass)
-        loss, losses = head.loss(x, labels, 1.0)
+        options = {"source": source, "second_pass": second_pass, "labels": labels, "num_items": 1.0, "output": "loss"}
+        loss, losses, *_ = head(states, embedding, **options)
         assert losses.shape == given["ids"]
         loss.backward()
 

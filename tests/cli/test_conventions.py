@@ -32,9 +32,9 @@ NOT_REFUSED = {  # a metric that can not run says why, and the rest runs
     ("eval summaries", "mauve_model"),
 }
 TYPES = {  # of a place for models: what does not belong there, and what is said
-    "causal": {"seq2seq": r"is an encoder-decoder \(t5\)", "vision": r"is no language model \(vit\)"},
-    "seq2seq": {"causal": r"is no encoder-decoder \(gpt2\)", "vision": r"is no encoder-decoder \(vit\)"},
-    "any": {"vision": r"is no language model \(vit\)"},
+    "causal": {"seq2seq": r"is an encoder-decoder \(t5\)", "vision": r"is not a language model \(vit\)"},
+    "seq2seq": {"causal": r"is not an encoder-decoder \(gpt2\)", "vision": r"is not an encoder-decoder \(vit\)"},
+    "any": {"vision": r"is not a language model \(vit\)"},
 }
 NAMES = pytest.mark.parametrize("name", list(COMMANDS))
 

@@ -128,7 +128,7 @@ def test_other_refusals(model: str, tmp_path: Path, capsys) -> None:
     assert "writes at most 32 tokens" in run(capsys, text, "--model", model, code=2)[1]
     tiny_training.model(None).save_pretrained(tmp_path / "gpt2")
     err = run(capsys, text, "--model", str(tmp_path / "gpt2"), code=2)[1]
-    assert "is no encoder-decoder (gpt2). This takes one, such as T5 or BART." in err
+    assert "is not an encoder-decoder (gpt2). This takes one, such as T5 or BART." in err
 
 
 def test_dry_run(capsys) -> None:

@@ -76,7 +76,7 @@ def test_a_head_that_learnt_and_reads_what_was_before(method: str) -> None:
     def logits(change: torch.Tensor) -> torch.Tensor:
         last = torch.cat([layers[:, -1:, :1] + change, layers[:, -1:, 1:]], dim=2)
         here = states(torch.cat([layers[:, :-1], last], dim=1), ids[None, :-1], None, None, past=None)
-        return made.head(here, made._embedding()).logits[0].values[0, -1]
+        return made.head(here, made._embedding()).distribution.logits[0].values[0, -1]
 
     jacobian = torch.autograd.functional.jacobian(logits, torch.zeros(16, dtype=torch.float64))
     with torch.no_grad():

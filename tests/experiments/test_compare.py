@@ -259,7 +259,7 @@ def test_summaries(pairs: Path, tmp_path: Path) -> None:
 def test_kinds_of_models(pairs: Path, made: Path, tmp_path: Path, capsys) -> None:
     given = ["--data", str(pairs / "mine"), "--pairs", "8", "--work", str(tmp_path / "work")]
     assert main(["compare", "--model", str(made / "model"), *given]) == 2
-    assert "is no encoder-decoder (gpt2). This takes one, such as T5 or BART." in capsys.readouterr().err
+    assert "is not an encoder-decoder (gpt2). This takes one, such as T5 or BART." in capsys.readouterr().err
     assert compare_pairs(pairs, tmp_path, "--lr", "1", "--lr", "2") == 2
     assert "--lr 1, 2: give one, where summaries are learnt." in capsys.readouterr().err
     assert compare_pairs(pairs, tmp_path, "--method", "softmax+ce lr=1,2") == 2

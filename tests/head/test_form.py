@@ -37,12 +37,12 @@ def test_large_states_do_not_make_large_steps(name: str) -> None:
         states = States(layers=layers, ids=torch.randint(0, 20, (1, 12)))
         embedding = Embedding(weight=torch.randn(50, 32) / 32)
         optimizer = torch.optim.Adam(head.parameters(), lr=1e-3, eps=1e-12)
-        before = head(states, embedding).log_probs().detach()
+        before = head(states, embedding).distribution.log_probs().detach()
         for _ in range(2):
             optimizer.zero_grad()
-            head(states, embedding).log_probs()[0, :, 3].sum().neg().backward()
+            head(states, embedding).distribution.log_probs()[0, :, 3].sum().neg().backward()
             optimizer.step()
-        after = head(states, embedding).log_probs().detach()
+        after = head(states, embedding).distribution.log_probs().detach()
         moved[form] = float((after - before).abs().max())
     assert moved["paper"] > 50 > 10 > max(moved["steady"], moved["scaled"]), moved
 
@@ -129,7 +129,7 @@ def test_both_factors_learn(method: str) -> None:
         optimizer = torch.optim.AdamW(head.parameters(), lr=1e-3)
         for _ in range(10):
             optimizer.zero_grad()
-            head(states, embedding).nll(labels).mean().backward()
+            head(states, embedding).distribution.nll(labels).mean().backward()
             optimizer.step()
         moved[form] = min((head.L[name].weight.detach() - start).abs().mean().item() for name, start in before.items())
     assert moved["scaled"] > 7e-3 > moved["paper"], moved  # 1e-2 at most

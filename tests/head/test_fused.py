@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import methods, shapes
 
-from unbottle.head import Objective
+from unbottle.head import Objective, Prediction
 from unbottle.head.fused_loss import _even, _parts
 from unbottle.head.multi_input import Windows
 from unbottle.method import Method
@@ -44,6 +44,14 @@ def inputs(case: Case):
     return case.head.inputs(case.states(), case.embedding, source=case.source)
 
 
+def predicted(case: Case, labels: torch.Tensor | None = None, num_items: float = 1) -> Prediction:
+    """The head as a model calls it in training."""
+    labels = labels_of(case) if labels is None else labels
+    return case.head(
+        case.states(), case.embedding, source=case.source, labels=labels, num_items=num_items, output="loss"
+    )
+
+
 def losses_by_hand(case: Case, objective: Objective) -> torch.Tensor:
     """From the oracle's log-probabilities; only z_loss asks the dense path, for its log Z."""
     labels, log_probs = labels_of(case), expected(case)
@@ -60,7 +68,7 @@ def agree(case: Case, objective: Objective = Objective()) -> None:  # noqa: B008
     case.head.objective, case.head.path = objective, "fused"
     want = losses_by_hand(case, objective)
     want_gradients = gradients(case, want.sum() / 7, None)
-    loss, losses = case.head.loss(inputs(case), labels_of(case), 7)
+    loss, losses, *_ = predicted(case, num_items=7)
     torch.testing.assert_close(losses, want, atol=TOLERANCE, rtol=TOLERANCE)
     torch.testing.assert_close(loss, want.sum() / 7, atol=TOLERANCE, rtol=TOLERANCE)
     got = gradients(case, loss, None)
@@ -105,10 +113,10 @@ def test_ties_go_to_the_lower_id(shape, method, seed) -> None:
 def test_predictions_equal_the_oracle(method: str, encoder_decoder: bool, quirks: bool) -> None:
     case = Case(method, encoder_decoder, random_shape(5), seed=6, quirks=quirks)
     (dense,) = case.whole()
-    distribution = case.head.predict(inputs(case))
-    if dense.is_softmax:
-        torch.testing.assert_close(distribution.logits[0].values, dense.logits[0].values)
-    torch.testing.assert_close(distribution.log_probs(), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
+    with torch.no_grad():
+        logits = case.head(case.states(), case.embedding, source=case.source, output="logits").logits
+    torch.testing.assert_close(logits, dense.scores())
+    torch.testing.assert_close(logits.log_softmax(-1), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("frozen", ["weight", "layers", "head", "weight and head"])
@@ -121,7 +129,7 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_gets_the_same(method: str,
         still = {name: leaf for name, leaf in still.items() if name in ("weight", "layers")}
     for name, leaf in case.leaves.items():
         leaf.requires_grad_(name in still)
-    loss, _ = case.head.loss(inputs(case), labels_of(case), 1)
+    loss = predicted(case).loss
     found = torch.autograd.grad(loss, list(still.values()), allow_unused=True)
     for (name, leaf), gradient in zip(still.items(), found, strict=True):
         got = torch.zeros_like(leaf) if gradient is None else gradient
@@ -131,15 +139,15 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_gets_the_same(method: str,
 def test_nothing_to_train_is_a_loss_without_a_gradient() -> None:
     case = Case("softmax+c", False, random_shape(5))
     with torch.no_grad():
-        loss, _ = case.head.loss(inputs(case), labels_of(case), 1)
+        loss = predicted(case).loss
     assert not loss.requires_grad
     torch.testing.assert_close(loss, losses_by_hand(case, Objective()).sum())
 
 
 def test_the_gradient_is_scaled_by_what_comes_from_above() -> None:
     case = Case("softmax+cpr:3,6+mi", False, random_shape(5))
-    once = gradients(case, case.head.loss(inputs(case), labels_of(case), 1)[0], None)
-    scaled = gradients(case, case.head.loss(inputs(case), labels_of(case), 1)[0] * 3, None)
+    once = gradients(case, predicted(case).loss, None)
+    scaled = gradients(case, predicted(case).loss * 3, None)
     for name, gradient in once.items():
         torch.testing.assert_close(scaled[name], gradient * 3)
 
@@ -158,7 +166,7 @@ def test_gradients_of_what_only_projections_read_are_never_made(method: str, dir
     x = inputs(case)
     x = x.replaced({name: tensor.detach().requires_grad_() for name, tensor in x.tensors().items()})
     x = replace(x, projected={name: f.detach() for name, f in case.head._projected(x).projected.items()})
-    loss, _ = case.head.loss(x, labels_of(case), 1)
+    loss, _ = case.head._loss(x, labels_of(case), 1)
     loss.backward()
     assert {name for name in ("q", "h") if x.tensors()[name].grad is not None} == direct
 
@@ -171,7 +179,7 @@ def test_a_text_without_a_past_is_not_copied() -> None:
 
 def test_a_second_backward_pass_is_refused() -> None:
     case = Case("softmax+c", False, random_shape(5))
-    loss, _ = case.head.loss(inputs(case), labels_of(case), 1)
+    loss = predicted(case).loss
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match=r"twice, set head\.path = 'dense'"):
         loss.backward()
@@ -179,24 +187,23 @@ def test_a_second_backward_pass_is_refused() -> None:
 
 def test_what_needs_the_dense_path_gets_it_or_is_refused() -> None:
     case = Case("softmax+c", False, random_shape(5))
-    x, labels = inputs(case), labels_of(case)
-    want, _ = case.head.loss(x, labels, 1)
+    want = predicted(case).loss
     case.head.strict = True
-    assert not case.head.fuses(x)
-    torch.testing.assert_close(case.head.loss(x, labels, 1)[0], want)
+    assert not case.head._fuses(inputs(case))
+    torch.testing.assert_close(predicted(case).loss, want)
     case.head.path = "fused"
     with pytest.raises(ValueError, match=r"head\.path is 'fused', and strict needs the dense path"):
-        case.head.loss(x, labels, 1)
+        predicted(case)
 
 
 def test_labels_are_checked() -> None:
     case = Case("softmax+c", False, random_shape(5))
-    x, labels = inputs(case), labels_of(case)
+    labels = labels_of(case)
     with pytest.raises(ValueError, match=r"labels have shape \(2, 4\), the positions \(2, 5\)"):
-        case.head.loss(x, labels[:, 1:], 1)
+        predicted(case, labels[:, 1:])
     labels[1, 2] = 13
     with pytest.raises(ValueError, match="label 13: allowed are 0 to 12"):
-        case.head.loss(x, labels, 1)
+        predicted(case, labels)
 
 
 @pytest.mark.parametrize(("name", "value"), [("label_smoothing", 1.0), ("label_smoothing", -0.1), ("z_loss", -1.0)])

@@ -39,42 +39,49 @@ class LongText:
         self.embedding = Embedding(weight=torch.randn(WORDS, SIZE).requires_grad_())
         self.source = Source(states=torch.randn(1, length, SIZE), ids=self.ids.flip(1)) if encoder_decoder else None
 
-    def inputs(self, past: Past | None = None, positions: slice = slice(None)):
-        states = States(layers=self.layers[:, positions], ids=self.ids[:, positions])
-        return self.head.inputs(states, self.embedding, source=self.source, past=past)
+    def states(self, positions: slice = slice(None)) -> States:
+        return States(layers=self.layers[:, positions], ids=self.ids[:, positions])
+
+    def logits(
+        self, past: Past | None = None, positions: slice = slice(None), kept: slice | None = None
+    ) -> torch.Tensor:
+        states, source = self.states(positions), self.source
+        return self.head(states, self.embedding, source=source, past=past, positions=kept, output="logits").logits
+
+    def loss(self) -> torch.Tensor:
+        states, options = self.states(), {"labels": self.ids, "num_items": 1, "output": "loss"}
+        return self.head(states, self.embedding, source=self.source, **options).loss
 
     def train(self) -> int:
         with LiveMemory() as memory:
-            self.head.loss(self.inputs(), self.ids, 1)[0].backward()
+            self.loss().backward()
         return memory.peak
 
     @torch.no_grad()
     def evaluate(self) -> int:
         with LiveMemory() as memory:
-            self.head.loss(self.inputs(), self.ids, 1)
+            self.loss()
         return memory.peak
 
     @torch.no_grad()
     def predict_all(self) -> int:
         with LiveMemory() as memory:
-            x = self.inputs()
-            for batch, rows in self.head.parts(x):
-                self.head.predict(x.part(batch, rows))
+            self.logits()
         return memory.peak
 
     @torch.no_grad()
     def prefill(self) -> int:
         with LiveMemory() as memory:
-            self.head.predict(self.inputs(Past()).rows(slice(-1, None)))
+            self.logits(Past(), kept=slice(-1, None))
         return memory.peak
 
     @torch.no_grad()
     def decode(self) -> int:
         past, last = Past(), self.ids.shape[1] - 3
-        self.inputs(past, slice(last))
+        self.logits(past, slice(last), kept=slice(-1, None))
         with LiveMemory() as memory:
             for position in range(last, last + 3):
-                self.head.predict(self.inputs(past, slice(position, position + 1)))
+                self.logits(past, slice(position, position + 1))
         return memory.peak
 
 
@@ -93,19 +100,19 @@ def test_twice_the_text_takes_twice_the_memory(
 
 def test_no_mask_where_nobody_reads_the_context() -> None:
     text = LongText("softmax+r:20+mi", False, 50)
-    x = text.inputs()
+    x = text.head.inputs(text.states(), text.embedding)
     text.head.distribution(x)
-    assert "visible" not in vars(x.context)
+    assert not {name for name in vars(x.context) if "visible" in name}
 
 
+@torch.no_grad()
 def test_predictions_in_parts_are_those_of_all_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a text is cut into parts only where they take more than the buffer."""
     text = LongText("softmax+cpr:20,100+mi", False, 50)
-    x = text.inputs()
-    whole = text.head.predict(x).log_probs()
-    assert len(text.head.parts(x)) == 1
+    overwritten, calls = text.head._overwritten, []
+    monkeypatch.setattr(text.head, "_overwritten", lambda x: calls.append(x) or overwritten(x))
+    whole = text.logits()
+    assert len(calls) == 1
     monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", 50 * 16 * 3)
-    parts = text.head.parts(x)
-    assert len(parts) > 3
-    for batch, rows in parts:
-        torch.testing.assert_close(text.head.predict(x.part(batch, rows)).log_probs(), whole[batch, rows])
+    torch.testing.assert_close(text.logits(), whole)
+    assert len(calls) > 1 + 3

@@ -20,8 +20,8 @@ def continued(case: Case, change, rows: torch.Tensor, keep: int = HALF) -> tuple
     if source is not None:
         source = type(source)(**{name: value[rows] for name, value in vars(source).items()})
     later = type(full)(**{name: value[:, keep:] for name, value in chosen.items()})
-    got = case.head(later, case.embedding, source=source, past=past, second_pass=second)
-    want = case.head(type(full)(**chosen), case.embedding, source=source, second_pass=second)
+    got = case.head(later, case.embedding, source=source, past=past, second_pass=second).distribution
+    want = case.head(type(full)(**chosen), case.embedding, source=source, second_pass=second).distribution
     return got.log_probs(), want.log_probs()[:, keep:]
 
 

@@ -32,7 +32,9 @@ def test_ids_of_padding_may_be_anything() -> None:
     states, changed = c.states(), c.states()
     assert not states.mask[0, -1]
     changed.ids[0, -1] = -100
-    assert torch.equal(c.head(changed, c.embedding).log_probs(), c.head(states, c.embedding).log_probs())
+    assert torch.equal(
+        c.head(changed, c.embedding).distribution.log_probs(), c.head(states, c.embedding).distribution.log_probs()
+    )
 
 
 @pytest.mark.parametrize("wrong", [-1, VOCABULARY])
@@ -119,13 +121,13 @@ def test_labels_out_of_range(wrong: int) -> None:
     labels = torch.zeros(2, 5, dtype=torch.long)
     labels[1, 2] = wrong
     with pytest.raises(ValueError, match=f"label {wrong}: allowed are 0 to 12, and -100 for no loss"):
-        c.head(c.states(), c.embedding).nll(labels)
+        c.head(c.states(), c.embedding).distribution.nll(labels)
 
 
 def test_labels_of_another_shape() -> None:
     c = case()
     with pytest.raises(ValueError, match=r"labels have shape \(2, 4\), the positions \(2, 5\)"):
-        c.head(c.states(), c.embedding).nll(torch.zeros(2, 4, dtype=torch.long))
+        c.head(c.states(), c.embedding).distribution.nll(torch.zeros(2, 4, dtype=torch.long))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -181,7 +183,7 @@ def test_words_that_the_model_excludes_leave_gradients_finite(method: str) -> No
     bias = torch.zeros(VOCABULARY, dtype=torch.float64)
     bias[0] = -torch.inf
     labels = torch.tensor([[1, 2, -100, 3, -100]] * 2)
-    distribution = c.head(c.states(), replace(c.embedding, bias=bias))
+    distribution = c.head(c.states(), replace(c.embedding, bias=bias)).distribution
     losses = distribution.nll(labels)
     log_probs = distribution.log_probs()
     (losses.sum() + log_probs.where(log_probs > -torch.inf, 0).sum()).backward()
@@ -196,8 +198,8 @@ def test_hidden_states_of_padding_reach_nobody(method: str) -> None:
     assert not states.mask[1, 0]
     layers = c.layers.detach().clone()
     layers[1, 0] = torch.nan
-    want = c.head(states, c.embedding).log_probs()[1, 1:]
-    assert torch.equal(c.head(replace(states, layers=layers), c.embedding).log_probs()[1, 1:], want)
+    want = c.head(states, c.embedding).distribution.log_probs()[1, 1:]
+    assert torch.equal(c.head(replace(states, layers=layers), c.embedding).distribution.log_probs()[1, 1:], want)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +239,8 @@ def test_nothing_to_predict() -> None:
 
 def test_labels_that_are_no_whole_numbers() -> None:
     c = case()
-    x = c.head.inputs(c.states(), c.embedding)
     with pytest.raises(ValueError, match=r"labels are torch\.bool, expected whole numbers"):
-        c.head.loss(x, torch.zeros(2, 5, dtype=torch.bool), 1)
+        c.head(c.states(), c.embedding, labels=torch.zeros(2, 5, dtype=torch.bool), output="loss")
 
 
 def test_a_refused_call_leaves_the_past_alone() -> None:
@@ -272,8 +273,8 @@ def test_what_follows_a_packed_row_goes_on_with_its_last_document() -> None:
 
     for remember in (past, told):
         c.head(at(head), c.embedding, past=remember)
-    got = c.head(at(later, documents=None), c.embedding, past=past).log_probs()
-    assert torch.equal(got, c.head(at(later), c.embedding, past=told).log_probs())
+    got = c.head(at(later, documents=None), c.embedding, past=past).distribution.log_probs()
+    assert torch.equal(got, c.head(at(later), c.embedding, past=told).distribution.log_probs())
 
 
 def test_a_second_pass_of_another_shape() -> None:

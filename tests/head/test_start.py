@@ -70,7 +70,7 @@ def test_every_projection_learns(form: str, name: str, dtype: torch.dtype, autoc
     learnt = set()
     for _ in range(2 if form == "scaled" else 1):
         with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
-            loss = head(states, embedding).nll(ids.roll(-1, 1)).mean()
+            loss = head(states, embedding).distribution.nll(ids.roll(-1, 1)).mean()
         head.zero_grad()
         (loss * 2.0**16).backward()  # as a gradient scaler does
         for name, parameter in head.L.named_parameters():

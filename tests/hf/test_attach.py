@@ -68,7 +68,7 @@ def test_what_attach_refuses() -> None:
         unbottle.attach(tiny("gpt2"), "softmax+e")
     taken = tiny("gpt2")
     taken.head = torch.nn.Linear(2, 2)
-    with pytest.raises(unbottle.UnsupportedArchitectureError, match="has a part called 'head' already"):
+    with pytest.raises(unbottle.UnsupportedArchitectureError, match="already defines an attribute `head`"):
         unbottle.attach(taken, "softmax+c")
     patched = tiny("gpt2")
     patched.forward = patched.forward

@@ -165,22 +165,6 @@ def test_accelerate_prepares_and_dispatches_a_model_with_a_head(accelerate):
     assert hooked.head_is_active()
 
 
-@pytest.mark.parametrize(("method", "kept"), [("softmax+c", {"lm_head"}), ("ps", {"head", "lm_head"})])
-def test_what_the_head_reads_must_not_be_offloaded(method, kept, accelerate, tmp_path):
-    ids, parts = words(), ("model", "head", "lm_head")
-
-    def dispatched(on_disk: set[str]):
-        model = attached("llama-untied", method)
-        places = {part: "disk" if part in on_disk else "cpu" for part in parts}
-        return accelerate.dispatch_model(model, places, main_device="cpu", offload_dir=tmp_path, force_hooks=True)
-
-    want = attached("llama-untied", method)(ids).logits
-    torch.testing.assert_close(dispatched({*parts} - kept)(ids).logits, want)
-    for part in kept:
-        with pytest.raises(ValueError, match=r"are offloaded to the CPU or to disk.*Keep them on a device"):
-            dispatched({part})(ids)
-
-
 def test_attach_refuses_a_prepared_model(accelerate):
     prepared = accelerate.Accelerator(cpu=True, mixed_precision="bf16").prepare(tiny("llama"))
     with pytest.raises(ValueError, match=r"was replaced on the instance.*Attach before"):

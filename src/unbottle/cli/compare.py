@@ -114,10 +114,11 @@ def compare(
         chosen = {"methods": rows, "seeds": list(range(seeds)), "work": str(work), "output": str(output)}
         print(json.dumps({**chosen, "comparison": how.to_dict()}, indent=1))
         return
-    from unbottle.cli.models import language_model, refuse_other_kind
+    from unbottle.cli.models import refuse_other_kind
     from unbottle.experiments.compare import CompareLab
     from unbottle.experiments.compare import compare as run
     from unbottle.experiments.compare_summaries import SummaryCompareLab, compare_summaries, with_model
+    from unbottle.hf.pretrained import language_model
     from unbottle.progress import one_line_warnings
 
     rates = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)

@@ -26,7 +26,7 @@ def plain_model(model: str | None, shape: str = "") -> Any:
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    from unbottle.cli.models import language_model
+    from unbottle.hf.pretrained import language_model
 
     config = shape_config(shape) if model is None else own_config(model)
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM

@@ -9,9 +9,12 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unbottle.cli.options import DEMO_MODEL, HUB_NAME, is_demo_model
+from unbottle.cli.options import DEMO_MODEL, is_demo_model
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 
 def causal_model(path: str) -> tuple[Any, Any]:
@@ -29,31 +32,9 @@ def any_model(path: str) -> tuple[Any, Any]:
     return _model(path, encoder_decoder=None)
 
 
-def config_of_model(path: str) -> Any:
-    """Its config, out of a folder or from the Hub; refuses what is neither."""
-    from transformers import AutoConfig
-    from transformers.utils import logging
-
-    import unbottle.hf.loading  # noqa: F401  from here on AutoConfig knows our models
-    from unbottle.hf.pretrained import NO_CODE
-    from unbottle.hub_access import quick_hub, reachable
-
-    logging.disable_progress_bar()  # commands have a bar of their own
-    path = fetched(path)
-    if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
-        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
-    try:
-        with quick_hub(path):
-            return AutoConfig.from_pretrained(path, **NO_CODE)
-    except OSError as error:
-        if Path(path).is_dir():
-            raise ValueError(
-                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
-            ) from error
-        why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
-        raise ValueError(
-            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote, or {DEMO_MODEL}."
-        ) from error
+def config_of_model(path: str) -> PretrainedConfig:
+    """The config of a model in a folder or on the Hub."""
+    return refuse_other_kind(path, encoder_decoder=None)
 
 
 def fetched(path: str) -> str:
@@ -70,77 +51,36 @@ def fetched(path: str) -> str:
         return str(pretrained(SMOLLM2, user_cache(), report))
 
 
-def refuse_other_kind(path: str, *, encoder_decoder: bool) -> Any:
-    """By its config, which is the answer: nothing else is loaded yet."""
-    return _config(path, encoder_decoder=encoder_decoder)
+def refuse_other_kind(path: str, *, encoder_decoder: bool | None) -> PretrainedConfig:
+    """The config of a model of this kind (None: either); nothing else is loaded."""
+    from transformers.utils import logging
+
+    from unbottle.hf.pretrained import load_config
+
+    logging.disable_progress_bar()  # commands have a progress bar of their own
+    with demo_model_named():
+        return load_config(fetched(path), encoder_decoder=encoder_decoder)
 
 
 @contextmanager
-def language_model(path: str, config: Any) -> Iterator[None]:
-    """What has no output layer over words is refused by its own name, not by a list of all that have one."""
+def demo_model_named() -> Iterator[None]:
+    """An error about a folder that is not there also names the model that needs none."""
     try:
         yield
     except ValueError as error:
-        if "Unrecognized configuration class" not in str(error):
+        if "is no folder here" not in str(error):
             raise
-        raise ValueError(
-            f"model {path!r} is no language model ({config.model_type}). Give a causal model or an encoder-decoder."
-        ) from error
-
-
-def _config(path: str, *, encoder_decoder: bool | None) -> Any:
-    """The config of a model of this kind; None: of either."""
-    config = config_of_model(path)
-    if config.is_encoder_decoder and encoder_decoder is False:
-        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
-    if encoder_decoder and not config.is_encoder_decoder:
-        raise ValueError(
-            f"model {path!r} is no encoder-decoder ({config.model_type}). This takes one, such as T5 or BART."
-        )
-    return config
+        raise ValueError(f"{str(error).removesuffix('.')}, or {DEMO_MODEL}.") from error.__cause__
 
 
 def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers.utils import logging
 
-    from unbottle.hf.configuration import ConfigFace
-    from unbottle.hf.loading import load
-    from unbottle.hf.pretrained import SAFE
-    from unbottle.hub_access import quick_hub
+    from unbottle.hf.pretrained import load_model
 
-    path = fetched(path)
-    config = _config(path, encoder_decoder=encoder_decoder)
-    auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    with quick_hub(path), language_model(path, config):
-        model: Any = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
-        tokenizer = tokenizer_of(path)
-    words = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > words:
-        raise ValueError(
-            f"model {path!r} knows {words} tokens and its tokenizer has {len(tokenizer)}. Save the tokenizer that the "
-            "model was trained with beside it."
-        )
-    return model, tokenizer
-
-
-def tokenizer_of(path: str, what: str = "model") -> Any:
-    """The tokenizer saved in a folder, and `what` that folder is to people. Without its files, transformers may raise,
-    or make one that knows no word."""
-    from transformers import AutoTokenizer
-
-    from unbottle.hf.pretrained import NO_CODE
-
-    failure: Exception | None = None
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, **NO_CODE)
-        if tokenizer("a word")["input_ids"]:
-            return tokenizer
-    except Exception as error:  # of a damaged file the library in Rust raises no class of its own
-        failure = error
-    where = "beside it" if what == "model" else "in it"
-    raise ValueError(
-        f"{what} {path!r} has no tokenizer {where}. Save one there with tokenizer.save_pretrained({path!r})."
-    ) from failure
+    logging.disable_progress_bar()
+    with demo_model_named():
+        return load_model(fetched(path), encoder_decoder=encoder_decoder)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -191,14 +131,14 @@ def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bo
     """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    from unbottle.hf.pretrained import NO_CODE
+    from unbottle.hf.pretrained import NO_CODE, load_tokenizer
     from unbottle.hub_access import quick_hub
 
     if tokenizer_path is None:
         raise ValueError("--config needs --tokenizer: a folder or a hub model that has one.")
     tokenizer_path = fetched(tokenizer_path)
     with quick_hub(tokenizer_path):
-        tokenizer = tokenizer_of(tokenizer_path, "--tokenizer")
+        tokenizer = load_tokenizer(tokenizer_path, "--tokenizer")
     where = "--config" if config.lstrip().startswith("{") else config
     try:
         text = config if where == "--config" else Path(config).read_text(encoding="utf-8")

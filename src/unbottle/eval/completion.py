@@ -9,7 +9,6 @@ Text completion: a model goes on with a text, and what it writes is compared wit
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -20,15 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
 from unbottle.eval.generation import TOKENS_PER_WORD, continuations
 from unbottle.eval.metrics import cider as cider_metric
 from unbottle.eval.metrics import nist as nist_metric
 from unbottle.eval.metrics import rouge as rouge_metric
 from unbottle.eval.proper_nouns import Tagger, words_of
 from unbottle.files import Lock, own, whole_disk
-from unbottle.hf.model_identity import fingerprint
+from unbottle.hf.model_identity import model_digest, old_model_digest
 from unbottle.progress import Progress
 
 WORD = re.compile(r"\S+")  # words are what stands between spaces
@@ -286,11 +283,11 @@ def completion(
     made = excerpts(texts, prompts=chosen.prompts, words=chosen.words, samples=chosen.samples, seed=chosen.seed)
     work = [excerpt.to_dict() for excerpt in made]
     batches = [work[start : start + chosen.batch] for start in range(0, len(work), chosen.batch)]
-    settings = {**chosen.to_dict(), NUMBER: len(work), "model": _identity(model)}
+    settings = {**chosen.to_dict(), NUMBER: len(work), "model": model_digest(model)}
     if output is None:
         rows = _continued(model, tokenizer, batches, chosen, None, report)
     else:
-        earlier = {**settings, "model": _earlier_identity(model)}
+        earlier = {**settings, "model": old_model_digest(model)}
         with CompletionFile(Path(output) / FILE, settings, earlier) as file:
             rows = _continued(model, tokenizer, batches, chosen, file, report)
     return rescore(settings, rows, tagger=tagger)
@@ -342,20 +339,3 @@ def rescore(settings: dict[str, Any], rows: Sequence[dict[str, Any]], *, tagger:
 
 def _asked(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "continuation"}
-
-
-def _identity(model: Any) -> str:
-    """The same for the same weights: a few of the model, all of its head."""
-    digest = hashlib.sha256(json.dumps(fingerprint(model), sort_keys=True).encode())
-    head = getattr(model, "head", None)
-    for name, weight in [] if head is None else head.state_dict().items():
-        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
-        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _earlier_identity(model: Any) -> str:
-    """What earlier versions wrote: it knows sums of the head's weights, so it takes one order of them for another."""
-    head = getattr(model, "head", None)
-    weights = [] if head is None else [(name, p.detach().double().sum().item()) for name, p in head.named_parameters()]
-    return hashlib.sha256(repr((fingerprint(model), weights)).encode()).hexdigest()[:16]

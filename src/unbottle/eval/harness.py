@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import unbottle.hf.loading  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
 from unbottle.eval.inference import best_device
+from unbottle.hf import loading  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
 
 
 def harness(

@@ -17,7 +17,6 @@ from torch import Tensor
 from unbottle.eval.inference import evaluating
 from unbottle.head import Past
 from unbottle.hf.head_inputs import layers_of, states
-from unbottle.hf.outputs import scores_of
 
 Window = Mapping[str, Tensor]
 SMALLEST_SINGULAR_VALUE = 1e-5  # of the largest singular value: below it is rounding of float32
@@ -121,7 +120,8 @@ def gradient_share(model: Any, windows: Sequence[Window], *, positions: int = 8,
                 past = copy.deepcopy(before)
                 past.repeat(len(changes))
                 here = states(moved, ids[None, -2:-1].expand(len(changes), -1), None, None, past=past)
-                return scores_of(head.distribution(head.inputs(here, embedding, past=past)))[:, 0]
+                predicted: Tensor = head(here, embedding, past=past, output="logits").logits[:, 0]
+                return predicted
 
             shares.append(share_of(logits, int(ids[-1]), layers.shape[-1]))
     return GradientShare(share=sum(shares) / len(shares), positions=len(shares))

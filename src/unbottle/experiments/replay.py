@@ -33,4 +33,4 @@ class ReadAlready(nn.Module):
         found = [self.stored[self.places[tuple(row.tolist())]]["layers"] for row in input_ids]
         layers = torch.stack(found).to(self.model.device, self.model.dtype)
         here = states(layers, input_ids, None, None, past=None)
-        return self.model._answer(here, past=None, labels=None, num_items=None, logits_to_keep=0, skip_logits=False)
+        return self.model._predict(here, past=None, labels=None, num_items=None, logits_to_keep=0, skip_logits=False)

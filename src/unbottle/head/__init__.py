@@ -2,12 +2,11 @@
 
 from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
-from unbottle.head.distribution import Distribution
+from unbottle.head.distribution import Distribution, Objective
 from unbottle.head.embedding import Embedding
-from unbottle.head.head import Head
+from unbottle.head.head import Head, Prediction
 from unbottle.head.inputs import Source, States
 from unbottle.head.knobs import Knobs
-from unbottle.head.objective import Objective
 from unbottle.head.partition import Partition, register
 from unbottle.head.projection import Needs, Projection
 
@@ -21,6 +20,7 @@ __all__ = [
     "Objective",
     "Partition",
     "Past",
+    "Prediction",
     "Projection",
     "Source",
     "States",

@@ -1,4 +1,4 @@
-"""Provenance: which partition, and which tokens of a text, the probability of a word comes from."""
+"""Attribution: which partition, and which tokens of a text, the probability of a word comes from."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def shares(head: Head, x: Inputs, distribution: Distribution) -> dict[str, Float
     weight, *weights = log_weights.split(1, dim=-1)
     probability = (first.values - log_Z + weight).exp()
     writer, names = first.writers()
-    found = {name: probability.where(writer == number, 0) for number, name in enumerate(names)}
+    by_name = {name: probability.where(writer == number, 0) for number, name in enumerate(names)}
     for name, weight, logits in zip(head.softmaxes[1:], weights, others, strict=True):
-        found[name] = (logits.values - logits.logsumexp()[..., None] + weight).exp()
+        by_name[name] = (logits.values - logits.logsumexp()[..., None] + weight).exp()
     if copied is not None:
         nothing = DenseLogits(torch.full_like(first.values, -torch.inf))
         copy = Write("COPY", copied.words, nothing.at(copied.words), copied.log_mass)
-        found["COPY"] = nothing.overwrite(copy).values.exp()
-    return found
+        by_name["COPY"] = nothing.overwrite(copy).values.exp()
+    return by_name
 
 
 def token_scores(head: Head, x: Inputs) -> dict[bool, Float[Tensor, "B T N"]]:
@@ -50,15 +50,15 @@ def token_scores(head: Head, x: Inputs) -> dict[bool, Float[Tensor, "B T N"]]:
     and copy_bias: exp of it is added to exp of the logit.
     """
     x = x.unfolded()
-    found = {}
+    scores = {}
     for partition in head.partitions:
         if isinstance(partition, Local):
             words = x.text(source=partition.source).words
             zeros = x.q.new_zeros((len(x.q), len(x.positions), words.ids.shape[-1]))
-            found[partition.source] = partition.score(x, words, zeros)
+            scores[partition.source] = partition.score(x, words, zeros)
     if isinstance(head.gate, CopyNet):
-        found[head.gate.pointer.source] = copied_scores(x, head.gate.pointer.text(x).words, head.gate)
-    return found
+        scores[head.gate.pointer.source] = copied_scores(x, head.gate.pointer.text(x).words, head.gate)
+    return scores
 
 
 def token_masses(head: Head, x: Inputs, distribution: Distribution) -> dict[bool, Float[Tensor, "B T N"]]:

@@ -1,4 +1,4 @@
-"""Past: what a head must remember to go on from where it stopped."""
+"""Past: the state of a head while decoding."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Distribution: weighted softmaxes plus copied mass. Every method ends in one."""
+"""Distribution: weighted softmaxes plus copied mass, in which every method ends; and its loss, the Objective."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -41,6 +42,10 @@ class Distribution:
     def is_softmax(self) -> bool:
         """One softmax and nothing else: its logits say everything."""
         return self.log_weights is None and self.copied is None
+
+    def scores(self) -> Float[Tensor, "B T V"]:
+        """What a model returns as its logits: those of the one softmax or, where several are mixed, log P."""
+        return self.logits[0].values if self.is_softmax else self.log_probs()
 
     def log_probs(self) -> Float[Tensor, "B T V"]:
         """log P of every word."""
@@ -87,6 +92,37 @@ class Distribution:
             return parts[0]
         weighted = (part + self.log_weights[..., k, None] for k, part in enumerate(parts))
         return functools.reduce(logaddexp, weighted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """loss = (1 - s) (-log P(label)) + s (mean over the vocabulary of -log P) + z (log Z)^2
+
+    s is `label_smoothing`, z is `z_loss`, both 0 unless set. Where several softmaxes are mixed, (log Z)^2 is their
+    mean. A two-stage method adds the loss of its first stage.
+    """
+
+    label_smoothing: float = 0.0
+    z_loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing {self.label_smoothing!r}: expected a number from 0 to below 1.")
+        if not (math.isfinite(self.z_loss) and self.z_loss >= 0):
+            raise ValueError(f"z_loss {self.z_loss!r}: expected a finite number, 0 or larger.")
+
+    def losses(self, distribution: Distribution, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """The loss of each position, 0 where the label is -100."""
+        losses = distribution.nll(labels)
+        if self.label_smoothing:
+            uniform = -distribution.mean_log_prob().where(labels != IGNORED, 0)
+            losses = (1 - self.label_smoothing) * losses + self.label_smoothing * uniform
+        if self.z_loss:
+            squares = torch.stack([logits.logsumexp().square() for logits in distribution.logits]).mean(0)
+            losses = losses + self.z_loss * squares.where(labels != IGNORED, 0)
+        if distribution.first_stage is not None:
+            losses = losses + self.losses(distribution.first_stage, labels)
+        return losses
 
 
 def check_labels(labels: Tensor, shape: torch.Size, vocabulary: int) -> None:

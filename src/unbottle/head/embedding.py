@@ -1,6 +1,6 @@
-"""Embedding: the global word embeddings w_x and what the model does to their dot products.
+"""Embedding: the output word embeddings w_x, and what the model does to their dot products.
 
-Products: f_V . w_x for the whole vocabulary in memory that is lent, and the gradient in the same memory.
+`Products` computes f_V . w_x for the whole vocabulary in memory that is lent, and its gradient in the same memory.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Products:
         """`weight` is that of the embedding in the dtype of the products, if it is at hand."""
         self.embedding, self.tape, self.lend = embedding, tape, lend
         self.weight = product_weight(embedding) if weight is None else weight
-        self.made: list[tuple[Tensor, Tensor | None, InPlaceLogits]] = []
+        self.products: list[tuple[Tensor, Tensor | None, InPlaceLogits]] = []
 
     @torch.no_grad()
     def logits(self, f: Float[Tensor, "B T D"]) -> InPlaceLogits:
@@ -81,14 +81,14 @@ class Products:
         bias = None if self.embedding.bias is None else self.embedding.bias.detach()
         self.embedding.finish(values, bias, out=values)
         logits = InPlaceLogits(buffer, size, f.shape[1], self.tape)
-        self.made.append((f, self._slope(values) if self.tape.records else None, logits))
+        self.products.append((f, self._slope(values) if self.tape.records else None, logits))
         return logits
 
     @torch.no_grad()
     def backward(self) -> None:
         """From the gradients of what was read in the logits to those of f_V, of the embeddings and of their bias."""
         bias, into = self.embedding.bias, self.embedding.into
-        for f, slope, logits in self.made:
+        for f, slope, logits in self.products:
             gradient, scale = logits.gradient()
             if slope is not None:
                 gradient *= slope

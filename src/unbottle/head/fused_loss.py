@@ -14,13 +14,12 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unbottle.head.distribution import Distribution
+from unbottle.head.distribution import Distribution, Objective
 from unbottle.head.embedding import Products, product_weight
 from unbottle.head.inputs import Inputs
-from unbottle.head.objective import Objective
 from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autocast
 
 BUFFER = 2**24  # numbers in the buffer of one softmax
@@ -34,7 +33,7 @@ class FusedLoss:
     """The loss of a head at all positions, without the logits."""
 
     predict: Callable[[Inputs, Callable[[Tensor], Logits] | None], Distribution]  # Head.distribution
-    parameters: Sequence[nn.Parameter]  # those that `predict` uses itself: of the gate, of the prior
+    weights: Sequence[Tensor]  # those that `predict` uses itself: of the gate, of the prior
     objective: Objective
     workspace: Workspace
     records: bool  # whether gradients are wanted at all
@@ -45,8 +44,8 @@ class FusedLoss:
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         """Sum of weights * losses, whose gradient can be taken once; and the losses, which have none."""
         bias = () if x.embedding.bias is None else (x.embedding.bias,)
-        given = (*x.tensors().values(), x.embedding.weight, *bias, *self.parameters)
-        total, losses = _Function.apply(self, x, labels, weights, *given)
+        tensors = (*x.tensors().values(), x.embedding.weight, *bias, *self.weights)
+        total, losses = _Function.apply(self, x, labels, weights, *tensors)
         return total, losses
 
 
@@ -54,8 +53,8 @@ class _Function(torch.autograd.Function):
     """Gradients are computed in the forward pass; the backward pass scales them and hands them out."""
 
     @staticmethod
-    def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *given: Tensor) -> Any:
-        sums = _Sums(x, fused.parameters, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
+    def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *tensors: Tensor) -> Any:
+        sums = _Sums(x, fused.weights, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
         for batch, rows in parts(x, records=sums.wanted):
             tape = Tape(records=sums.wanted)
@@ -69,7 +68,7 @@ class _Function(torch.autograd.Function):
                     with without_autocast(total):
                         tape.pull(total)
                         products.backward()
-        ctx.gradients, ctx.dtypes = sums.gradients(), [tensor.dtype for tensor in given]
+        ctx.gradients, ctx.dtypes = sums.gradients(), [tensor.dtype for tensor in tensors]
         ctx.mark_non_differentiable(losses)
         return (losses * weights).sum(), losses
 
@@ -80,18 +79,18 @@ class _Function(torch.autograd.Function):
             raise RuntimeError("the fused loss keeps no graph: to go back through it twice, set head.path = 'dense'.")
         gradients, ctx.gradients = ctx.gradients, None  # no second reference, so that nobody has to copy them
         as_they_are = gradient.device.type == "cpu" and gradient.item() == 1
-        found: list[Tensor | None] = []
+        scaled: list[Tensor | None] = []
         for dtype in ctx.dtypes:
             part = gradients.pop(0)
-            found.append(None if part is None else (part if as_they_are else part * gradient).to(dtype))
-        return None, None, None, None, *found
+            scaled.append(None if part is None else (part if as_they_are else part * gradient).to(dtype))
+        return None, None, None, None, *scaled
 
 
 class _Sums:
     """Gradients of everything that was given, added up over the parts."""
 
-    def __init__(self, x: Inputs, parameters: Sequence[nn.Parameter], wanted: list[bool]) -> None:
-        self.x, self.parameters, self.wanted = x, parameters, any(wanted)
+    def __init__(self, x: Inputs, weights: Sequence[Tensor], wanted: list[bool]) -> None:
+        self.x, self.weights, self.wanted = x, weights, any(wanted)
         flags, tensors = iter(wanted), x.tensors()
         self.wanted_of_x = {name: next(flags) for name in tensors}
         self.of_x = {
@@ -100,38 +99,38 @@ class _Sums:
         }
         self.weight = WeightGradient(x.embedding.weight) if next(flags) else None
         self.bias = None if x.embedding.bias is None else _zeros(x.embedding.bias, next(flags))
-        self.of_parameters = [_zeros(parameter, next(flags)) for parameter in parameters]
+        self.of_weights = [_zeros(weight, next(flags)) for weight in weights]
 
     def gradients(self) -> list[Tensor | None]:
         """In the order in which everything was given."""
         bias = [] if self.x.embedding.bias is None else [self.bias]
         weight = None if self.weight is None else self.weight.total()
-        return [*self.of_x.values(), weight, *bias, *self.of_parameters]
+        return [*self.of_x.values(), weight, *bias, *self.of_weights]
 
     @contextlib.contextmanager
     def part(self, batch: slice, rows: slice, tape: Tape) -> Iterator[Inputs]:
         """The inputs of a part, as leaves of the tape. Afterwards the gradients that reached them are added."""
         part, embedding = self.x.part(batch, rows), self.x.embedding
-        leaves = {name: tape.leaf(each, wanted=self.wanted_of_x[name]) for name, each in part.tensors().items()}
+        leaves = {name: tape.leaf(tensor, wanted=self.wanted_of_x[name]) for name, tensor in part.tensors().items()}
         weight = tape.leaf(embedding.weight, wanted=self.weight is not None)
         bias = None if embedding.bias is None else tape.leaf(embedding.bias, wanted=self.bias is not None)
-        tape.watch(self.parameters)
+        tape.watch(self.weights)
         yield replace(part.replaced(leaves), embedding=replace(embedding, weight=weight, bias=bias, into=self.weight))
-        found = {name: each for name, leaf in leaves.items() if (each := tape.gradient(leaf)) is not None}
-        totals = self._totals(found).part(batch, rows).tensors()
-        for name, each in found.items():
-            totals[name] += each
-        for total, parameter in [(self.bias, bias), *zip(self.of_parameters, self.parameters, strict=True)]:
+        gradients = {name: g for name, leaf in leaves.items() if (g := tape.gradient(leaf)) is not None}
+        totals = self._totals(gradients).part(batch, rows).tensors()
+        for name, added in gradients.items():
+            totals[name] += added
+        for total, parameter in [(self.bias, bias), *zip(self.of_weights, self.weights, strict=True)]:
             if parameter is not None and (gradient := tape.gradient(parameter)) is not None:
                 assert total is not None
                 total += gradient
         if self.weight is not None and (gradient := tape.gradient(weight)) is not None:
             self.weight.total().add_(gradient)
 
-    def _totals(self, found: Collection[str]) -> Inputs:
+    def _totals(self, names: Collection[str]) -> Inputs:
         """The sums, laid out as x is: a part of x and the part of its gradient are cut out by the same code."""
         tensors = self.x.tensors()
-        for name in found:
+        for name in names:
             if self.of_x[name] is None:
                 self.of_x[name] = _zeros(tensors[name], True)
         return self.x.replaced(tensors | {name: total for name, total in self.of_x.items() if total is not None})

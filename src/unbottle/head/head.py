@@ -1,11 +1,19 @@
-"""Head: the output layer. The five lines of the data flow are `forward` and `distribution`."""
+"""Head: the output layer. `forward` is its one entry; `inputs` and `distribution` are the data flow:
+
+layers -> q = MultiInput(layers), words become texts             inputs
+logits = embedding.logits(L_V(q))                                distribution
+for partition in partitions:                                     # later ones overwrite earlier ones
+    words  = partition.words(x, logits)
+    logits = logits.overwrite(words, partition.score(x, words, logits.at(words)))
+softmax, mixture or copied mass -> loss, logits or both          distribution, forward
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -14,7 +22,7 @@ from torch import Tensor, nn
 from unbottle.head import validation
 from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
-from unbottle.head.distribution import Distribution, check_labels
+from unbottle.head.distribution import IGNORED, Distribution, Objective, check_labels
 from unbottle.head.embedding import Embedding, Products
 from unbottle.head.fused_loss import FusedLoss, is_long, parts
 from unbottle.head.inputs import Inputs, SecondPass, Source, States
@@ -22,7 +30,6 @@ from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
 from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
 from unbottle.head.multi_input import MultiInput, Windows
-from unbottle.head.objective import Objective
 from unbottle.head.partition import PARTITIONS, Partition
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
 from unbottle.head.pointer import Pointer
@@ -37,7 +44,17 @@ GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "copynet": CopyNet,
 }
 
-MARK = "form"  # the name of the mark of a form among the weights
+MARK = "form"  # the name of the buffer that marks the form of the weights
+
+
+class Prediction(NamedTuple):
+    """What a call of a head returns, as far as it was asked for. A named tuple: hooks find the tensors in it."""
+
+    loss: Float[Tensor, ""] | None = None
+    losses: Float[Tensor, "B T"] | None = None  # of each position, 0 where there is no label
+    logits: Float[Tensor, "B T V"] | None = None  # or log-probabilities: see `Distribution.scores`
+    distribution: Distribution | None = None
+
 
 Watch = Callable[[Inputs, Distribution], None]
 
@@ -119,11 +136,32 @@ class Head(nn.Module):
         past: Past | None = None,
         second_pass: SecondPass | None = None,
         knobs: Knobs | None = None,
-    ) -> Distribution:
-        """The distribution over the next word at each position. A `past` is read, then remembers these positions."""
-        return self.distribution(
-            self.inputs(states, embedding, source=source, past=past, second_pass=second_pass, knobs=knobs)
-        )
+        labels: Shaped[Tensor, "B T"] | None = None,
+        num_items: Tensor | float | int | None = None,
+        positions: slice | Tensor | None = None,
+        output: Literal["distribution", "logits", "loss"] = "distribution",
+    ) -> Prediction:
+        """The one entry for training, evaluation and decoding. A `past` is read, then remembers these positions.
+
+        With `labels` there is a loss: the sum of the losses divided by `num_items`, by default the number of labels.
+        `positions` are those to predict at (default: all). `output` is what is needed: with "loss" the logits are never
+        all there, with "logits" they may be written over step by step, "distribution" keeps everything.
+        """
+        x = self.inputs(states, embedding, source=source, past=past, second_pass=second_pass, knobs=knobs)
+        if labels is not None and num_items is None:
+            num_items = (labels != IGNORED).sum()
+        if output == "loss":
+            if labels is None or num_items is None:
+                raise ValueError("output='loss' needs labels.")
+            return Prediction(*self._loss(x, labels, num_items))
+        x = x if positions is None else x.rows(positions)
+        if output == "logits" and labels is None and not torch.is_grad_enabled():
+            return Prediction(logits=self._logits(x))
+        distribution, loss, losses = self.distribution(x), None, None
+        if labels is not None and num_items is not None:
+            losses = self.objective.losses(distribution, labels)
+            loss = losses.sum() / num_items
+        return Prediction(loss, losses, distribution.scores(), distribution)
 
     def distribution(self, x: Inputs, logits: Callable[[Tensor], Logits] | None = None) -> Distribution:
         """Logits of the vocabulary, partitions in order, softmax. `logits` makes those of the vocabulary from f_V."""
@@ -131,8 +169,8 @@ class Head(nn.Module):
         logits = logits or (lambda f: DenseLogits(x.embedding.logits(f)))
         first, *others = (logits(self._f_V(x, name)) for name in self.softmaxes)
         if self.strict:
-            for each in (first, *others):
-                validation.check_numbers("logits", each.values)
+            for logits_k in (first, *others):
+                validation.check_numbers("logits", logits_k.values)
         first_stage = None
         for partition in self.partitions:
             if isinstance(partition, WordByWord):
@@ -151,40 +189,47 @@ class Head(nn.Module):
             self.watch(x, distribution)
         return distribution
 
-    def loss(
-        self, x: Inputs, labels: Shaped[Tensor, "B T"], count: Tensor | float | int
+    def _loss(
+        self, x: Inputs, labels: Shaped[Tensor, "B T"], num_items: Tensor | float | int
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
-        """Sum of the losses divided by `count`, and the losses. Without the logits, where the head can do without."""
-        if not self.fuses(x):
+        """Sum of the losses divided by `num_items`, and the losses; without all logits where possible."""
+        if not self._fuses(x):
             losses = self.objective.losses(self.distribution(x), labels)
-            return losses.sum() / count, losses
+            return losses.sum() / num_items, losses
         check_labels(labels, x.q.shape[:2], x.embedding.weight.shape[0])
         x = self._projected(x)
-        parameters = [p for module in (self.gate, self.prior) if module is not None for p in module.parameters()]
+        weights = [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
         dtype = torch.promote_types(x.q.dtype, torch.float32)
-        weights = 1 / torch.as_tensor(count, dtype=dtype, device=labels.device)
+        scale = 1 / torch.as_tensor(num_items, dtype=dtype, device=labels.device)
         in_place = not self.objective.label_smoothing or self.config.method.base not in ("mos", "pg", "ps")
         records = torch.is_grad_enabled()
-        loss = FusedLoss(self.distribution, parameters, self.objective, self.workspace, records, in_place)
-        return loss(x, labels, weights.expand(labels.shape))
+        loss = FusedLoss(self.distribution, weights, self.objective, self.workspace, records, in_place)
+        return loss(x, labels, scale.expand(labels.shape))
 
-    @torch.no_grad()
-    def predict(self, x: Inputs) -> Distribution:
-        """`distribution` for inference: its logits are written over, step by step, not copied."""
-        if not self.fuses(x):
-            return self.distribution(x)
+    def _logits(self, x: Inputs) -> Float[Tensor, "B T V"]:
+        """The scores of `distribution` without gradients; a long text is taken some positions at a time."""
+        if not self._fuses(x):
+            return self.distribution(x).scores()
+        reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
+        if not reads_text or not is_long(x):
+            return self._overwritten(x).scores()
+        logits: Tensor | None = None
+        for batch, rows in parts(x, records=False):
+            part = self._overwritten(x.part(batch, rows)).scores()
+            if logits is None:
+                logits = part.new_empty((*x.q.shape[:2], part.shape[-1]))
+            logits[batch, rows] = part
+            del part  # before the next one is computed
+        assert logits is not None
+        return logits
+
+    def _overwritten(self, x: Inputs) -> Distribution:
+        """`distribution` whose logits are written over, step by step, not copied."""
         lend = functools.partial(torch.empty, device=x.q.device)
         products = Products(x.embedding, Tape(records=False), lambda *shape: lend(shape[:2], dtype=shape[2]))
         return self.distribution(x, products.logits)
 
-    def parts(self, x: Inputs) -> list[tuple[slice, slice]]:
-        """Rows of the batch and positions for which to `predict` at once: all, unless a long text takes more memory."""
-        reads_a_text = self.gate is not None or any(not isinstance(each, Reranker) for each in self.partitions)
-        if not reads_a_text or not self.fuses(x) or not is_long(x):
-            return [(slice(None), slice(None))]
-        return [*parts(x, records=False)]
-
-    def fuses(self, x: Inputs) -> bool:
+    def _fuses(self, x: Inputs) -> bool:
         """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""
         needs_dense = {
             "wbwr": self.config.method.wbwr is not None,
@@ -194,9 +239,10 @@ class Head(nn.Module):
             "torch.compile": torch.compiler.is_compiling(),
             "the meta device": x.q.is_meta,
         }
-        if self.path == "fused" and (found := [name for name, is_so in needs_dense.items() if is_so]):
-            raise ValueError(f"head.path is 'fused', and {found[0]} needs the dense path. Set 'auto' or 'dense'.")
-        return self.path != "dense" and not any(needs_dense.values())
+        reasons = [name for name, applies in needs_dense.items() if applies]
+        if self.path == "fused" and reasons:
+            raise ValueError(f"head.path is 'fused', and {reasons[0]} needs the dense path. Set 'auto' or 'dense'.")
+        return self.path != "dense" and not reasons
 
     def plain(self, x: Inputs, words: Words) -> Tensor:
         """f_V . w_x: what the softmax over the vocabulary alone says about these words."""
@@ -218,9 +264,11 @@ class Head(nn.Module):
         """
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
-        validation.check_embedding(self.config, embedding)
+        validation.check_embedding(self.config, embedding, states.layers)
         vocabulary = embedding.weight.shape[0]
         validation.check_states(self.config, states, past, vocabulary, self._remembered())
+        for name, weight in () if torch.compiler.is_compiling() else self.named_parameters():
+            validation.check_whole(f"head.{name}", weight)
         own = next(self.parameters(), None)
         validation.check_dtype("layers", states.layers, own)
         if self.reads_source(knobs):
@@ -248,8 +296,7 @@ class Head(nn.Module):
         if self.L_h is not None:
             history = past.push(layers=self.L_h.read(states.layers))["layers"]
             windows = Windows.of(history, seen["mask"], seen["documents"], positions, self.L_h.window)
-            q = self.L_h.q(h, windows.products(self.L_h))
-            before = windows.products(self.L_h, later=1) if self.config.method.wbwr else None
+            q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
         last = positions if self.config.convention == "paper" else positions - 1  # the authors' code: before itself
         readers = Readers(seen["documents"], documents, last, mask)
@@ -287,7 +334,7 @@ class Head(nn.Module):
         if self.L_h is not None:
             weights |= {"L_h.weight": self.L_h.weight / self.L_h.divisor, "L_h.bias": self.L_h.bias}
         if self.prior is not None:
-            weights |= {f"prior.{name}": each / self.prior.divisor for name, each in self.prior.named_parameters()}
+            weights |= {f"prior.{name}": p / self.prior.divisor for name, p in self.prior.named_parameters()}
         head.load_state_dict(dict(head.named_buffers()) | weights)
         return head
 
@@ -346,7 +393,8 @@ class Head(nn.Module):
             return self.prior.distribution(x, logits)
         if self.gate is None or isinstance(self.gate, CopyNet):
             return Distribution(logits)
-        return self.gate.distribution(x, logits)
+        distribution: Distribution = self.gate(x, logits)
+        return distribution
 
     def _source(self, source: Source | None, past: Past) -> Tokens:
         """The encoder input as a text. Made once: a past remembers it."""

@@ -1,7 +1,4 @@
-"""What a head reads: the decoder's hidden states with the words they stand on, and the encoder's.
-
-Inputs: what partitions and distributions compute with, the x of the data flow.
-"""
+"""The inputs of a head: `States` and `Source` are what a model passes, `Inputs` is the x of the data flow."""
 
 from __future__ import annotations
 

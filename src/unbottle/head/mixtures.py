@@ -1,9 +1,4 @@
-"""MoS: a mixture of softmaxes.
-
-PG: a gate chooses between generating a word and copying one.
-
-PS: generating is one more thing to point at.
-"""
+"""Mixtures: MoS mixes softmaxes; PG and PS mix a softmax with copied words."""
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +20,10 @@ class Mixture(nn.Linear):
     def __init__(self, in_features: int, out_features: int, *, scaled: bool = False) -> None:
         self.divisor = in_features**0.5 if scaled else 1.0
         super().__init__(in_features, out_features)
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return self.weight, self.bias
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -63,6 +62,10 @@ class PointerGenerator(nn.Module):
         self.b_ptr = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return self.v, self.b, self.q, self.b_ptr
+
     def reset_parameters(self) -> None:
         bound = self.v.numel() ** -0.5
         nn.init.uniform_(self.v, -bound, bound)
@@ -79,7 +82,7 @@ class PointerGenerator(nn.Module):
             f"P_E(j) = softmax_j(v . tanh(f_{query} + L_{key}(h_j) + b))"
         )
 
-    def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
+    def forward(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         text = self.pointer.text(x)
         anything = text.visible.any(-1, keepdim=True)
         gate = widen(x.h @ self.q)[..., None] + self.b_ptr
@@ -109,6 +112,10 @@ class PointerSentinel(nn.Module):
         self.b = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return self.q, self.b
+
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.q)
         nn.init.constant_(self.b, -14.0)
@@ -122,7 +129,7 @@ class PointerSentinel(nn.Module):
             f"s_j = f_{query} . tanh(L_{key}(h_j)) + b,   Z_p = exp(q . h) + sum_j exp(s_j)"
         )
 
-    def distribution(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
+    def forward(self, x: Inputs, logits: tuple[Logits, ...]) -> Distribution:
         text = self.pointer.text(x)
         sentinel = widen(x.h @ self.q)[..., None]
         copied = self.pointer.dot(x, self.pointer.states(x).tanh()) + self.b

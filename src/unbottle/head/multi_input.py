@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,11 +39,19 @@ class MultiInput(nn.Module):
         nn.init.uniform_(self.weight, -bound * self.divisor, bound * self.divisor)
         nn.init.uniform_(self.bias, -bound, bound)
 
-    def q(self, h: Float[Tensor, "*P D"], products: Float[Tensor, "*P D"]) -> Float[Tensor, "*P Q"]:
-        """The last hidden state, widened by its block, of which the sum of products is known."""
-        if self.divisor != 1.0:
-            products = products / self.divisor
-        return torch.cat([h, F.gelu(products + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
+    def forward(
+        self, h: Float[Tensor, "B T D"], windows: Windows, *, before: Tensor | None = None, carry: bool = False
+    ) -> tuple[Float[Tensor, "B T Q"], Float[Tensor, "B T D"] | None]:
+        """q, and with `carry` what these windows add to the block of a position that comes after each of them.
+
+        `before` is such a sum, to be added to the products of `windows`.
+        """
+        blocks = self._blocks()
+        total = windows.products(blocks)
+        total = total if before is None else total + before
+        total = total if self.divisor == 1.0 else total / self.divisor
+        q = torch.cat([h, F.gelu(total + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
+        return q, windows.products(blocks[1:]) if carry else None
 
     def read(self, layers: Float[Tensor, "*P L D"]) -> Float[Tensor, "*P L D"]:
         """States as the block reads them."""
@@ -51,16 +60,10 @@ class MultiInput(nn.Module):
         wide = widen(layers)
         return (wide * (wide.square().mean(-1, keepdim=True) + EPS).rsqrt()).to(layers.dtype)
 
-    def blocks(self) -> list[tuple[Tensor, ...]]:
+    def _blocks(self) -> list[tuple[Tensor, ...]]:
         """L^h_{m,i}, D x D each, by offset i. Cut at once: each cut of its own would get a gradient of the whole."""
         blocks = self.weight.unflatten(1, (self.layers * self.window, -1)).unbind(1)
         return [blocks[offset :: self.window] for offset in range(self.window)]
-
-
-def products(layers: Float[Tensor, "*P L D"], blocks: Sequence[Tensor]) -> Float[Tensor, "*P D"]:
-    """sum_m L^h_{m,i} h^{M-m}: what the states of one position give to the block i positions later."""
-    first, *others = (widen(F.linear(layers[..., m, :], block)) for m, block in enumerate(blocks))
-    return sum(others, start=first)
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,19 @@ class Windows:
         rows = torch.cat([positions[:1] - offsets[1:].flip(0), positions])
         return Windows(layers[:, rows.clamp(min=0)], window - 1, real)
 
-    def products(self, L_h: MultiInput, later: int = 0) -> Float[Tensor, "B T D"]:
-        """The sum over the window, as a block reads it that ends `later` positions later (and has more to read)."""
-        batch, positions, _ = self.real.shape
+    @staticmethod
+    def single(layers: Float[Tensor, "B T L D"]) -> Windows:
+        """Windows of one position each."""
+        return Windows(layers, 0, torch.ones((*layers.shape[:2], 1), dtype=torch.bool, device=layers.device))
+
+    def products(self, blocks: Sequence[Sequence[Tensor]]) -> Float[Tensor, "B T D"]:
+        """sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, for the blocks of as many offsets i as the windows reach."""
+        batch, positions, width = self.real.shape
         total = widen(self.layers.new_zeros((batch, positions, self.layers.shape[-1])))
-        for offset, blocks in enumerate(L_h.blocks()[later:]):
+        for offset, matrices in enumerate(blocks[:width]):
             missing = min(positions, max(0, offset - self.before))  # positions whose row would be before the start
-            first = max(0, self.before - offset)
-            found = products(self.layers, blocks)[:, first : first + positions - missing]
-            total = total + F.pad(found, (0, 0, missing, 0)).where(self.real[..., offset, None], 0)
+            start = max(0, self.before - offset)
+            terms = (widen(F.linear(self.layers[..., m, :], matrix)) for m, matrix in enumerate(matrices))
+            product = functools.reduce(torch.add, terms)[:, start : start + positions - missing]
+            total = total + F.pad(product, (0, 0, missing, 0)).where(self.real[..., offset, None], 0)
         return total

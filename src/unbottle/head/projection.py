@@ -1,6 +1,7 @@
-"""Form: how the projections of a head are learnt. The functions are the same, the steps of an optimizer are not.
+"""Projection: L^f, a linear layer that starts as a multiple of the identity.
 
-Projection: L^f, a linear layer that starts as a multiple of the identity.
+A `Form` says how the projections of a head are parameterised. The functions are the same, the steps of an optimizer are
+not.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from unbottle.ops import Words, float16_widened, widen
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,15 @@ class Tokens:
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         return Words(self.ids[:, None], self.visible & (self.first == columns)[:, None])
 
-    def _once(self, name: str, make: Callable[[], Made]) -> Made:
+    def _once(self, name: str, compute: Callable[[], Value]) -> Value:
         """A cached property without a lock, which torch.compile does not know; it drops what is computed twice."""
         if torch.compiler.is_compiling():
-            return make()
-        made = self.__dict__
-        if f"made {name}" not in made:
-            made[f"made {name}"] = make()
-        found: Made = made[f"made {name}"]
-        return found
+            return compute()
+        key = f"cached {name}"
+        if key not in self.__dict__:
+            self.__dict__[key] = compute()
+        value: Value = self.__dict__[key]
+        return value
 
     def dot(self, f: Float[Tensor, "B T D"], keys: Float[Tensor, "B N D"]) -> Float[Tensor, "B T N"]:
         """f . key of every token."""

@@ -1,4 +1,4 @@
-"""What a head refuses: the value, what was wrong with it, what is allowed."""
+"""Validation of the inputs of a head: errors name the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from unbottle.head.embedding import Embedding
 from unbottle.head.inputs import Source, States
 
 
-def check_embedding(config: HeadConfig, embedding: Embedding) -> None:
+def check_embedding(config: HeadConfig, embedding: Embedding, layers: Tensor) -> None:
+    if embedding.weight.is_meta and not layers.is_meta:
+        raise ValueError("word embeddings are on the meta device, without values. Load or move them to a device.")
     if embedding.weight.ndim != 2:
         raise ValueError(f"word embeddings have shape {tuple(embedding.weight.shape)}, expected (words, dimensions).")
+    if not torch.compiler.is_compiling():
+        check_whole("output embeddings", embedding.weight)
     vocabulary, size = embedding.weight.shape
     if size != config.hidden_size:
         raise ValueError(f"word embeddings have {size} dimensions, this head was built for {config.hidden_size}.")
@@ -63,6 +67,16 @@ def check_dtype(name: str, values: Tensor, own: Tensor | None) -> None:
         return
     if not torch.is_autocast_enabled(values.device.type):
         raise ValueError(f"{name} are {values.dtype} and this head is {own.dtype}. Cast one: head.to({values.dtype}).")
+
+
+def check_whole(name: str, weight: Tensor) -> None:
+    """The head reads any row of W, and its own weights: a process that holds a part of them (a DTensor) is refused."""
+    if (placements := getattr(weight, "placements", None)) is not None:
+        raise ValueError(
+            f"{name}: split between processes ({', '.join(map(repr, placements))}), and the head reads it as a whole. "
+            "Load the model without a tensor-parallel output layer (tp_plan); let FSDP wrap the model or the whole "
+            "head, which gathers it for each call: docs/distributed.md."
+        )
 
 
 def check_numbers(name: str, values: Tensor) -> None:

@@ -1,13 +1,9 @@
-"""attach and detach: a model gets another output layer, and gives it back.
-
-The model with a head that a caller means, out of whatever wraps it.
-"""
+"""attach and detach: replace the output layer of a model by a head, and undo it."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from transformers import (
@@ -16,19 +12,33 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     GenerationMixin,
+    PretrainedConfig,
     PreTrainedModel,
 )
 
 from unbottle.head import Head, HeadConfig
+from unbottle.head.validation import check_whole
 from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, stored_head, take_off
-from unbottle.hf.integrations.guards import refuse_split
 from unbottle.hf.integrations.serving import served
+from unbottle.hf.model_with_head import ModelT
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.modeling_causal import CausalHead
 from unbottle.hf.modeling_seq2seq import Seq2SeqHead, remember_source
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference, warn_of_large_steps
 from unbottle.hf.pickling import reduced, register_outputs
 from unbottle.method import Method
+
+_CLASSES: dict[type[PreTrainedModel], type[HeadMixin]] = {}  # the subclass with a head of each class of models
+
+
+class Sizes(TypedDict):
+    """The fields of a head's config that follow from its model."""
+
+    hidden_size: int
+    vocabulary: int
+    encoder_decoder: bool
+    source_size: int | None
+
 
 AUTO_CLASSES: dict[Any, Any] = {
     AutoModelForCausalLM: MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -37,8 +47,8 @@ AUTO_CLASSES: dict[Any, Any] = {
 
 
 def attach(
-    model: Any, method: str | Method, *, convention: str = "paper", form: str = "scaled", check: bool = True
-) -> Any:
+    model: ModelT, method: str | Method, *, convention: str = "paper", form: str = "scaled", check: bool = True
+) -> ModelT:
     """Give a live model a head. The model itself changes: same parameters, same names, plus `model.head`.
 
     A fresh head predicts what the model predicted, and `check` makes sure of it on a probe batch: an architecture whose
@@ -59,7 +69,7 @@ def attach(
     return model
 
 
-def equip(target: Any, config: HeadConfig, *, check: bool = True) -> None:
+def equip(target: PreTrainedModel, config: HeadConfig, *, check: bool = True) -> None:
     """Give a plain model the fresh head that a config describes."""
     before = probe(target) if check else None
     head = Head(config)
@@ -68,8 +78,8 @@ def equip(target: Any, config: HeadConfig, *, check: bool = True) -> None:
         head = head.to("meta")
     head = head.to(device=weight.device, dtype=weight.dtype)
     head.reset_projections()  # again: what is quiet depends on the dtype
-    base: Any = type(target)
-    target.__class__ = unbottled(base)
+    target.__class__ = unbottled(type(target))
+    assert isinstance(target, HeadMixin)
     _install(target, head)
     try:
         calibrate(target)
@@ -81,7 +91,7 @@ def equip(target: Any, config: HeadConfig, *, check: bool = True) -> None:
         raise
 
 
-def detach(model: Any) -> Any:
+def detach(model: ModelT) -> ModelT:
     """The plain model again; the head is gone."""
     target = innermost(model)
     if not isinstance(target, HeadMixin):
@@ -102,17 +112,17 @@ def detach(model: Any) -> Any:
     return model
 
 
-def innermost(model: Any) -> Any:
+def innermost(model: object) -> Any:
     """The model itself, out of a PEFT wrapper."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def head_config(model: Any, method: Method, convention: str = "paper", form: str = "scaled") -> HeadConfig:
+def head_config(model: PreTrainedModel, method: Method, convention: str = "paper", form: str = "scaled") -> HeadConfig:
     """What a head for this model looks like."""
     return HeadConfig(method=method, convention=convention, form=form, **sizes(model))
 
 
-def sizes(model: Any) -> dict[str, Any]:
+def sizes(model: PreTrainedModel) -> Sizes:
     """What follows from the model in the config of its head."""
     weight = model.get_output_embeddings().weight
     encoder = model.get_encoder() if model.config.is_encoder_decoder else None
@@ -125,24 +135,27 @@ def sizes(model: Any) -> dict[str, Any]:
     }
 
 
-@functools.cache
-def unbottled(base: Any) -> Any:
+def unbottled(base: type[PreTrainedModel]) -> type[HeadMixin]:
     """The subclass of a model's class that has a head. Auto classes find it by its config."""
     if issubclass(base, HeadMixin):
         return base
+    if base in _CLASSES:
+        return _CLASSES[base]
+    base_config: Any = base.config_class
     mixin = Seq2SeqHead if "decoder_input_ids" in inspect.signature(base.forward).parameters else CausalHead
-    config_class = face(base.config_class)
+    config_class: Any = face(base_config)
     members = {"base_class": base, "config_class": config_class, "_auto_class": None}
     members |= {"__init__": _init, "__reduce_ex__": _reduce, "__setstate__": _set_state}
-    made: Any = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
-    served(made)
+    kind: type[HeadMixin] = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
+    served(kind)
     for auto, mapping in AUTO_CLASSES.items():
         if mapping.get(base.config_class, None) is base:
-            auto.register(config_class, made, exist_ok=True)
-    return made
+            auto.register(config_class, kind, exist_ok=True)
+    _CLASSES[base] = kind
+    return kind
 
 
-def _init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+def _init(self: HeadMixin, config: PretrainedConfig, *args: object, **kwargs: object) -> None:
     """What from_pretrained and from_config call: the plain model, then the fresh head that its config describes."""
     where = f"the config of this {type(self).__name__} ({config.name_or_path or 'built in memory'}), {HEAD!r}"
     head = stored_head(getattr(config, HEAD, None), where)
@@ -156,22 +169,22 @@ def _init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
     _install(self, Head(head))
 
 
-def _reduce(self: Any, protocol: Any) -> Any:
+def _reduce(self: HeadMixin, protocol: object) -> tuple[object, ...]:
     """For pickle and copy: the class is made again from the base class."""
     return reduced(self, unbottled(self.base_class), _empty)
 
 
-def _set_state(self: Any, state: dict[str, Any]) -> None:
+def _set_state(self: HeadMixin, state: dict[str, object]) -> None:
     super(unbottled(self.base_class), self).__setstate__(state)
     register_outputs(self)
 
 
-def _empty(base: Any) -> Any:
+def _empty(base: type[PreTrainedModel]) -> HeadMixin:
     kind = unbottled(base)
     return kind.__new__(kind)
 
 
-def _install(model: Any, head: Head) -> None:
+def _install(model: HeadMixin, head: Head) -> None:
     """What a head needs from its model: a place, a line in the config, and an encoder that tells the words it read."""
     model.head = head
     put_on(model.config, head.config)
@@ -179,7 +192,7 @@ def _install(model: Any, head: Head) -> None:
         model.head_hook = model.get_encoder().register_forward_hook(remember_source, with_kwargs=True)
 
 
-def refuse(model: Any) -> None:
+def refuse(model: object) -> None:
     """Models that can not take a head, and why."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
@@ -187,7 +200,7 @@ def refuse(model: Any) -> None:
     if isinstance(model, HeadMixin):
         raise ValueError(f"this model already has a head ({model.head.config.method}). Use detach first.")
     if hasattr(model, "head"):
-        raise UnsupportedArchitectureError(f"{name} has a part called 'head' already, and ours would take its place.")
+        raise UnsupportedArchitectureError(f"{name} already defines an attribute `head`.")
     if "forward" in model.__dict__:
         raise ValueError(
             f"the forward of this {name} was replaced on the instance (dispatched, prepared or patched), and the head "
@@ -196,7 +209,7 @@ def refuse(model: Any) -> None:
     output = model.get_output_embeddings()
     if output is None or not isinstance(getattr(output, "weight", None), torch.Tensor) or not model.can_generate():
         raise UnsupportedArchitectureError(f"{name} has no output embeddings to predict words with.")
-    refuse_split(name, {"output embeddings": output.weight})
+    check_whole("output embeddings", output.weight)
     if model.config.is_encoder_decoder and isinstance(decoder := model.get_decoder(), GenerationMixin):
         raise UnsupportedArchitectureError(
             f"{name} is not supported: its decoder, a {type(decoder).__name__}, brings an output layer of its own."
@@ -208,7 +221,7 @@ def refuse(model: Any) -> None:
         )
 
 
-def with_head(model: Any) -> HeadMixin:
+def with_head(model: object) -> HeadMixin:
     """The model inside a PEFT wrapper, or the model itself; refused if it has no head."""
     target = innermost(model)
     if not isinstance(target, HeadMixin):

@@ -1,4 +1,4 @@
-"""The head's state rides in the model's cache as one more layer, so the library's own loops reach it."""
+"""The head's state as one more layer of the model's cache, so that transformers' own decoding loops update it."""
 
 from __future__ import annotations
 

@@ -1,21 +1,20 @@
-"""ConfigFace: a config with two faces. In memory it is the base model's, on disk it says `unbottle`.
+"""ConfigFace: the config of a model with a head. In memory it is the base model's, on disk it says `unbottle`.
 
 Everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) goes on as before, and a plain
 transformers that meets the directory stops, where it would otherwise load the model without its head: Auto classes at
 the unknown type, and the model's own class, which only warns about types, at a `use_cache` that is no bool. (What reads
 any config, as the Trainer does when it resumes, takes that for one more thing it does not know.)
 
-stored_head: a head's config as it comes from a file, where anything may stand.
+`stored_head` validates the head's part of such a file.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
@@ -37,6 +36,18 @@ PLACE, REAL = "use_cache", "base_use_cache"  # where the guard stands, and what 
 GUARD = "this model has a head: load it with unbottle.load"  # which no model's config takes for a bool
 AUTO_MAP = "auto_map"  # what trust_remote_code=True runs; see unbottle.hub
 PREFIX = "Unbottled"  # of the names of classes with a head
+
+
+class NoCode(TypedDict):
+    trust_remote_code: bool
+
+
+class Safe(NoCode):
+    use_safetensors: bool
+
+
+NO_CODE = NoCode(trust_remote_code=False)  # without it transformers asks at the terminal
+SAFE = Safe(trust_remote_code=False, use_safetensors=True)  # no pickle, which runs code when it is read
 
 
 class ConfigFace(Config):
@@ -75,22 +86,27 @@ class ConfigFace(Config):
         if HEAD in config_dict:
             stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")
         try:
-            made: Any = cls.base_class.from_dict(config_dict, **kwargs)
+            config: Any = cls.base_class.from_dict(config_dict, **kwargs)
         except StrictDataclassError as error:
             raise ValueError(f"config.json: {' '.join(str(error).split())}") from error
-        _wear(made[0] if isinstance(made, tuple) else made, cls)
-        return made
+        _wear(config[0] if isinstance(config, tuple) else config, cls)
+        return config
 
     def __reduce__(self) -> tuple:
         return _rebuilt, (self.base_class, dict(self.__dict__))
 
 
-@functools.cache
-def face(base: Any) -> Any:
+def face(base: type[PretrainedConfig]) -> type[ConfigFace]:
     """The subclass of a config's class with the second face."""
     if issubclass(base, ConfigFace):
         return base
-    return type(PREFIX + base.__name__, (ConfigFace, base), {"base_class": base, "__module__": __name__})
+    if base not in _FACES:
+        members = {"base_class": base, "__module__": __name__}
+        _FACES[base] = type(PREFIX + base.__name__, (ConfigFace, base), members)
+    return _FACES[base]
+
+
+_FACES: dict[type[PretrainedConfig], type[ConfigFace]] = {}
 
 
 def in_memory(data: dict) -> dict:
@@ -117,15 +133,14 @@ def _unguarded(data: dict) -> dict:
     return {key: value for key, value in (data | inner | real).items() if key != REAL}
 
 
-def _is_config(value: Any) -> bool:
+def _is_config(value: object) -> bool:
     return isinstance(value, dict) and "model_type" in value
 
 
-def put_on(config: Any, head: HeadConfig) -> None:
+def put_on(config: PretrainedConfig, head: HeadConfig) -> None:
     """From now on this config is written with this head. The object stays the same: the model's parts share it."""
     if not isinstance(config, ConfigFace):
-        kind: Any = type(config)
-        _wear(config, face(kind))
+        _wear(config, face(type(config)))
         if config.architectures is not None:
             config.architectures = [PREFIX + name for name in config.architectures]
     setattr(config, HEAD, head.to_dict())
@@ -133,7 +148,7 @@ def put_on(config: Any, head: HeadConfig) -> None:
         setattr(config, BASE_NAME, config.name_or_path)
 
 
-def take_off(config: Any) -> None:
+def take_off(config: ConfigFace) -> None:
     """The plain config again."""
     _wear(config, config.base_class)
     for name in (HEAD, BASE_NAME):
@@ -142,7 +157,7 @@ def take_off(config: Any) -> None:
         config.architectures = [name.removeprefix(PREFIX) for name in config.architectures]
 
 
-def _wear(config: Any, kind: Any) -> None:
+def _wear(config: object, kind: type) -> None:
     object.__setattr__(config, "__class__", kind)
 
 
@@ -152,10 +167,10 @@ def _rebuilt(base: Any, attributes: dict) -> Any:
     return config
 
 
-def stored_head(data: Any, where: str) -> HeadConfig:
+def stored_head(data: object, where: str) -> HeadConfig:
     """The head's config, or a ValueError that names the place: unknown and missing keys and wrong types are refused."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where}: expected the config of a head, an object with the key 'method'; found {data!r}.")
+        raise ValueError(f"{where}: expected the config of a head, an object with the key 'method'; got {data!r}.")
     known = {field.name: field for field in fields(HeadConfig)}
     if unknown := sorted(str(key) for key in set(data) - set(known)):
         raise ValueError(

@@ -1,17 +1,14 @@
-"""Explanation: the next word as data, and as a table to read.
-
-explain: which word comes next, and which partition says so.
-"""
+"""explain: which word comes next, and which partition says so, as data and as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
 
 from unbottle.head import Distribution, Head
 from unbottle.head.attribution import shares, token_masses, token_scores
@@ -120,7 +117,9 @@ def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 @torch.no_grad()
-def explain(model: Any, tokenizer: Any, text: str, *, top: int = 10, source: str | None = None) -> Explanation:
+def explain(
+    model: nn.Module, tokenizer: PreTrainedTokenizerBase, text: str, *, top: int = 10, source: str | None = None
+) -> Explanation:
     """The next word after `text`: the `top` most likely ones, and where their probability comes from.
 
     A causal model continues `text`. An encoder-decoder model reads `source` and continues `text`, which may be empty.
@@ -134,7 +133,7 @@ def explain(model: Any, tokenizer: Any, text: str, *, top: int = 10, source: str
     x, distribution = _predict(model, target, inputs)
     *encoded, decoded = (ids[0].tolist() for ids in inputs.values())
     source_ids = encoded[0] if encoded else []
-    found = shares(target.head, x, distribution)
+    by_partition = shares(target.head, x, distribution)
     places = _places(target.head, x, distribution, source_ids)
 
     log_probs = distribution.log_probs()[0, -1]
@@ -153,7 +152,7 @@ def explain(model: Any, tokenizer: Any, text: str, *, top: int = 10, source: str
                 writers=writers,
                 logit=float(distribution.logits[0].values[0, -1, word]),
                 plain_logit=plain_logit,
-                copied=float(found["COPY"][0, -1, word]) if "COPY" in found else None,
+                copied=float(by_partition["COPY"][0, -1, word]) if "COPY" in by_partition else None,
                 occurrences=tuple(places.get(word, ())),
             )
         )
@@ -163,11 +162,11 @@ def explain(model: Any, tokenizer: Any, text: str, *, top: int = 10, source: str
         context=tuple(spelled(tokenizer, word) for word in decoded),
         source=tuple(spelled(tokenizer, word) for word in source_ids),
         words=tuple(words),
-        masses={name: float(share.sum()) for name, share in found.items()},
+        masses={name: float(share.sum()) for name, share in by_partition.items()},
     )
 
 
-def spelled(tokenizer: Any, word: int) -> str:
+def spelled(tokenizer: PreTrainedTokenizerBase, word: int) -> str:
     """The text of a token. Logits may be wider than the tokenizer: such an id has no text and shows as itself."""
     if word >= len(tokenizer):
         return f"[{word}]"
@@ -202,7 +201,7 @@ def _places(head: Head, x: Inputs, distribution: Distribution, source: list[int]
     return places
 
 
-def _inputs(model: HeadMixin, tokenizer: Any, text: str, source: str | None) -> dict[str, Tensor]:
+def _inputs(model: HeadMixin, tokenizer: PreTrainedTokenizerBase, text: str, source: str | None) -> dict[str, Tensor]:
     """What the model reads: a batch of one."""
     name = model.base_class.__name__
     if not model.config.is_encoder_decoder:
@@ -219,7 +218,7 @@ def _inputs(model: HeadMixin, tokenizer: Any, text: str, source: str | None) -> 
     return {"input_ids": row, "decoder_input_ids": _prefix(model, tokenizer, text)}
 
 
-def _prefix(model: HeadMixin, tokenizer: Any, text: str) -> Tensor:
+def _prefix(model: HeadMixin, tokenizer: PreTrainedTokenizerBase, text: str) -> Tensor:
     """What the decoder reads before the next word: the text as labels, shifted by the model, without its end."""
     ids, end = _ids(tokenizer, text_target=text), tokenizer.eos_token_id
     if end not in ids:
@@ -230,14 +229,14 @@ def _prefix(model: HeadMixin, tokenizer: Any, text: str) -> Tensor:
     return shifted[:, :-1] if shifted.shape[1] > 1 and shifted[0, -1] == end else shifted
 
 
-def _ids(tokenizer: Any, *text: str, **target: str) -> list[int]:
-    (given,) = (*text, *target.values())
-    if not isinstance(given, str):
-        raise ValueError(f"text {given!r}: expected a text, not {type(given).__name__}.")
+def _ids(tokenizer: PreTrainedTokenizerBase, *text: str, **target: str) -> list[int]:
+    (value,) = (*text, *target.values())
+    if not isinstance(value, str):
+        raise ValueError(f"text {value!r}: expected a text, not {type(value).__name__}.")
     try:
         return list(tokenizer(*text, **target)["input_ids"])
     except (TypeError, UnicodeEncodeError) as error:  # half of a character is none
-        raise ValueError(f"text {given!r}: the tokenizer can not read it; it is not valid Unicode.") from error
+        raise ValueError(f"text {value!r}: the tokenizer can not read it; it is not valid Unicode.") from error
 
 
 def _row(model: HeadMixin, ids: list[int], what: str, limit: int | None) -> Tensor:
@@ -250,7 +249,7 @@ def _row(model: HeadMixin, ids: list[int], what: str, limit: int | None) -> Tens
     return torch.tensor([ids], dtype=torch.long, device=model.device)
 
 
-def _predict(model: Any, target: HeadMixin, inputs: dict[str, Tensor]) -> tuple[Inputs, Distribution]:
+def _predict(model: Callable[..., object], target: HeadMixin, inputs: dict[str, Tensor]) -> tuple[Inputs, Distribution]:
     """One pass of the model, as it is in evaluation; what the head computed at the last position."""
     training = target.training
     target.eval()

@@ -6,13 +6,13 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
 from unbottle.head import Head, HeadConfig
@@ -20,6 +20,7 @@ from unbottle.hf.attach import detach, equip, innermost, refuse, sizes
 from unbottle.hf.configuration import BASE_NAME, BASE_TYPE, stored_head
 from unbottle.hf.model_card import write_head_card
 from unbottle.hf.model_identity import difference, fingerprint
+from unbottle.hf.model_with_head import ModelT
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.weight_checks import refuse_broken_values
 
@@ -29,7 +30,7 @@ _AGAIN = "Save the head again, or download it again."
 KEYS = {"head": dict, BASE_NAME: str, BASE_TYPE: str, PRINT: dict, CHECKSUM: str}
 
 
-def save_head(model: Any, path: str | Path) -> None:
+def save_head(model: object, path: str | Path) -> None:
     """Write the head of a model, without the model: `head_config.json`, `head_model.safetensors` and a model card."""
     target = innermost(model)
     if not isinstance(target, HeadMixin):
@@ -51,7 +52,7 @@ def save_head(model: Any, path: str | Path) -> None:
     write_head_card(target, head, directory)
 
 
-def load_head(model: Any, path: str | Path, *, force: bool = False, revision: str | None = None) -> Any:
+def load_head(model: ModelT, path: str | Path, *, force: bool = False, revision: str | None = None) -> ModelT:
     """Give a live base model the head that `save_head` wrote, from a directory or the Hub.
 
     A head belongs to the weights it was trained on, so any other base is refused. `force` takes it nevertheless, as
@@ -74,14 +75,13 @@ def load_head(model: Any, path: str | Path, *, force: bool = False, revision: st
     return model
 
 
-def _trained(head: Any) -> Head:
+def _trained(head: nn.Module) -> Head:
     """The head itself, out of the wrapper that PEFT puts around modules_to_save."""
-    if (copies := getattr(head, "modules_to_save", None)) is None:
-        trained: Head = head
-        return trained
-    active = head.active_adapter
-    trained = copies[active if isinstance(active, str) else active[0]]
-    return trained
+    if (copies := getattr(head, "modules_to_save", None)) is not None:
+        active: str | list[str] = getattr(head, "active_adapter")  # noqa: B009  a property of PEFT's class
+        head = copies[active if isinstance(active, str) else active[0]]
+    assert isinstance(head, Head)
+    return head
 
 
 def _checksum(data: dict) -> str:
@@ -93,9 +93,9 @@ def _checksum(data: dict) -> str:
 def _file(path: str | Path, name: str, revision: str | None) -> Path:
     if Path(path).is_dir() and not (Path(path) / name).is_file():
         raise FileNotFoundError(f"{path} has no {name}: expected a directory written by unbottle.save_head.")
-    found = cached_file(str(path), name, revision=revision)
-    assert found is not None  # it raises what went wrong
-    return Path(found)
+    file = cached_file(str(path), name, revision=revision)
+    assert file is not None  # it raises what went wrong
+    return Path(file)
 
 
 def _read_config(path: Path) -> dict:
@@ -104,8 +104,8 @@ def _read_config(path: Path) -> dict:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON ({error}). It is truncated or was edited: {_AGAIN}") from error
     if not isinstance(data, dict) or set(data) != set(KEYS):
-        found = ", ".join(sorted(data)) if isinstance(data, dict) else repr(data)
-        raise ValueError(f"{path} has the keys {found}; expected exactly {', '.join(KEYS)}. {_AGAIN}")
+        keys = ", ".join(sorted(data)) if isinstance(data, dict) else repr(data)
+        raise ValueError(f"{path} has the keys {keys}; expected exactly {', '.join(KEYS)}. {_AGAIN}")
     for name, kind in KEYS.items():
         if type(data[name]) is not kind:
             raise ValueError(f"{path}: {name} is {data[name]!r}, expected {kind.__name__}. {_AGAIN}")
@@ -129,16 +129,16 @@ def _read_weights(path: Path, data: dict) -> dict[str, Tensor]:
 def _refuse_wrong_tensors(tensors: dict[str, Tensor], config: HeadConfig, where: str) -> None:
     with torch.device("meta"):
         expected = {name: tuple(tensor.shape) for name, tensor in Head(config).state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in sorted(set(expected) | set(found)):
-        if expected.get(name) != found.get(name):
+    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(set(expected) | set(stored)):
+        if expected.get(name) != stored.get(name):
             raise ValueError(
-                f"{where}: {name} is {found.get(name, 'missing')}, but the head {str(config.method)!r} expects "
+                f"{where}: {name} is {stored.get(name, 'missing')}, but the head {str(config.method)!r} expects "
                 f"{expected.get(name, 'no such tensor')}. {_AGAIN}"
             )
 
 
-def _refuse_wrong_base(model: Any, config: HeadConfig, data: dict, where: str, force: bool) -> None:
+def _refuse_wrong_base(model: PreTrainedModel, config: HeadConfig, data: dict, where: str, force: bool) -> None:
     base = repr(data[BASE_NAME]) if data[BASE_NAME] else f"a {data[BASE_TYPE]} model"
     for name, value in sizes(model).items():
         if getattr(config, name) != value and name != "vocabulary":  # no weight of a head depends on the vocabulary

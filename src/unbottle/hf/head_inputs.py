@@ -1,17 +1,13 @@
-"""From what models are given (ids, masks, position ids) to what a head reads (words, padding, documents).
-
-layers_of: what a head reads of its model, without the head.
-"""
+"""Convert the inputs of a model (ids, masks, position ids) to those of its head (words, padding, documents)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from unbottle.head import Past, States
+from unbottle.hf.model_with_head import ModelWithHead
 
 
 def states(
@@ -49,10 +45,10 @@ def states(
 
 def refuse_empty(**inputs: Tensor | None) -> None:
     """A batch without a row or without a position: models fail somewhere inside, each in its own way."""
-    for name, given in inputs.items():
-        if given is not None and not torch.compiler.is_compiling() and 0 in given.shape[:2]:
+    for name, tensor in inputs.items():
+        if tensor is not None and not torch.compiler.is_compiling() and 0 in tensor.shape[:2]:
             raise ValueError(
-                f"{name} has shape {tuple(given.shape)}: expected at least one row and one position. Leave out empty "
+                f"{name} has shape {tuple(tensor.shape)}: expected at least one row and one position. Leave out empty "
                 "batches and texts."
             )
 
@@ -82,9 +78,8 @@ def packed(documents: Tensor | None) -> bool:
     return bool((documents != documents[:, :1]).any())
 
 
-def layers_of(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+def layers_of(model: ModelWithHead, inputs: dict[str, Tensor]) -> Tensor:
     """The layers that the head of a causal model reads, B T L D."""
     wanted = model._wanted_layers(False, model.config.get_text_config().num_hidden_layers)
     outputs = model._backbone(**inputs, use_cache=False, output_hidden_states=wanted)
-    layers: Tensor = model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
-    return layers
+    return model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))

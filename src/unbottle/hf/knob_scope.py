@@ -6,23 +6,23 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from unbottle.head import Knobs
+from unbottle.hf.model_with_head import ModelWithHead
 
 
 class _Scopes(threading.local):
     """The open scopes of one thread, the innermost last. Other threads have their own, so requests do not mix."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[Any, Knobs]] = []
+        self.open: list[tuple[ModelWithHead, Knobs]] = []
 
 
 _SCOPES = _Scopes()
 
 
 @contextmanager
-def knob_scope(model: Any, knobs: Knobs) -> Iterator[Knobs]:
+def knob_scope(model: ModelWithHead, knobs: Knobs) -> Iterator[Knobs]:
     """Inside the block this thread calls the model with these knobs."""
     model.head.check_knobs(knobs)
     scopes, here = _SCOPES.open, (model, knobs)
@@ -33,19 +33,18 @@ def knob_scope(model: Any, knobs: Knobs) -> Iterator[Knobs]:
         scopes[:] = [scope for scope in scopes if scope is not here]
 
 
-def current_knobs(model: Any) -> Knobs:
+def current_knobs(model: ModelWithHead) -> Knobs:
     """The knobs of the innermost scope of this model in this thread; without one, those that are set on its head."""
-    scoped: list[Knobs] = [knobs for owner, knobs in _SCOPES.open if owner is model]
-    of_head: Knobs = model.head.knobs
-    return scoped[-1] if scoped else of_head
+    scoped = [knobs for owner, knobs in _SCOPES.open if owner is model]
+    return scoped[-1] if scoped else model.head.knobs
 
 
 def call_knobs(
-    model: Any,
+    model: ModelWithHead,
     copy_bias: float | None,
     source_only: bool | None,
     always_allowed: Sequence[int] | None,
-    ends: Any = None,
+    ends: int | Sequence[int] | None = None,
 ) -> Knobs:
     """The current knobs, changed by what a call names; None is not named.
 
@@ -55,9 +54,12 @@ def call_knobs(
     if source_only and always_allowed is None and not before.source_only:
         always_allowed = end_tokens(model.generation_config.eos_token_id if ends is None else ends)
     allowed = None if always_allowed is None else tuple(always_allowed)
-    given = {"copy_bias": copy_bias, "source_only": source_only, "always_allowed": allowed}
-    named: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return replace(before, **named) if named else before
+    return replace(
+        before,
+        copy_bias=before.copy_bias if copy_bias is None else copy_bias,
+        source_only=before.source_only if source_only is None else source_only,
+        always_allowed=before.always_allowed if allowed is None else allowed,
+    )
 
 
 def end_tokens(ends: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from unbottle.head import Knobs
 from unbottle.hf.attach import with_head
@@ -13,7 +12,7 @@ from unbottle.hf.knob_scope import end_tokens, knob_scope
 
 @contextmanager
 def knobs(
-    model: Any, *, copy_bias: float = 0.0, source_only: bool = False, always_allowed: Sequence[int] | None = None
+    model: object, *, copy_bias: float = 0.0, source_only: bool = False, always_allowed: Sequence[int] | None = None
 ) -> Iterator[Knobs]:
     """Inside a `with` block the model predicts with these knobs: its logits, and so everything in generate().
 

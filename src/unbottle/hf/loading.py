@@ -12,9 +12,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.utils import CONFIG_NAME
 
 from unbottle.hf.attach import AUTO_CLASSES, unbottled
-from unbottle.hf.configuration import BASE_TYPE, HEAD, MODEL_TYPE, PREFIX, ConfigFace, face, stored_head
+from unbottle.hf.configuration import BASE_TYPE, HEAD, MODEL_TYPE, NO_CODE, PREFIX, ConfigFace, face, stored_head
 from unbottle.hf.head_adapter import CONFIG as HEAD_ONLY
-from unbottle.hf.pretrained import NO_CODE
 from unbottle.hf.weight_checks import (
     HEAD_WEIGHTS,
     MISMATCHED,
@@ -80,7 +79,7 @@ def load(path: str | Path, **kwargs: Any) -> Any:
     return (model, info) if info_wanted else model
 
 
-def _base_config_class(name: Any) -> Any:
+def _base_config_class(name: object) -> type[PretrainedConfig]:
     if name == MODEL_TYPE or not isinstance(name, str) or name not in CONFIG_MAPPING:
         raise ValueError(
             f"config.json: {BASE_TYPE} is {name!r}, which this transformers ({transformers.__version__}) does not "
@@ -89,19 +88,19 @@ def _base_config_class(name: Any) -> Any:
     return CONFIG_MAPPING[name]
 
 
-def _model_class(config: Any) -> Any:
+def _model_class(config: ConfigFace) -> Any:
     """The plain class of a saved model: by its name if transformers has it, else what the Auto classes would take."""
     name = (config.architectures or [""])[0].removeprefix(PREFIX)
-    found: Any = getattr(transformers, name, None)
-    generates = isinstance(found, type) and issubclass(found, GenerationMixin)
-    if generates and found.config_class is config.base_class:
-        return found
+    model_class: Any = getattr(transformers, name, None)
+    generates = isinstance(model_class, type) and issubclass(model_class, GenerationMixin)
+    if generates and model_class.config_class is config.base_class:
+        return model_class
     causal, seq2seq = AUTO_CLASSES.values()
     head = stored_head(getattr(config, HEAD, None), f"config.json, {HEAD!r}")
-    found = (seq2seq if head.encoder_decoder else causal).get(config.base_class, None)
-    if found is None:
+    model_class = (seq2seq if head.encoder_decoder else causal).get(config.base_class, None)
+    if model_class is None:
         raise ValueError(f"config.json: architectures is {config.architectures!r}: transformers has no such model.")
-    return found
+    return model_class
 
 
 def _broken(path: str | Path) -> str:

@@ -1,14 +1,11 @@
-"""TrainingRecord: what a model card says about the training of a model.
-
-The model card: what a saved model or head is, where it comes from, its licence, its numbers, how to load it.
-"""
+"""Model cards: what a saved model or head is, where it comes from, its licence, its training, how to load it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
@@ -16,6 +13,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from unbottle.head import Head
 from unbottle.hf.configuration import BASE_NAME
+from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.hub_access import quick_hub
 
 TRAINED = {"all": "all weights", "head": "the output layer; the model below it is frozen", "lora": "LoRA and the head"}
@@ -91,7 +89,7 @@ unbottle.load_head(model, "{place}")
 """
 
 
-def write_card(model: Any, directory: str | Path, *, repo_id: str | None = None) -> None:
+def write_card(model: ModelWithHead, directory: str | PathLike[str], *, repo_id: str | None = None) -> None:
     """Write the card of a model with a head, unless the directory has a card that somebody wrote.
 
     `repo_id` is where a push uploads it; only then is the Hub asked for the licence of the base model.
@@ -101,7 +99,9 @@ def write_card(model: Any, directory: str | Path, *, repo_id: str | None = None)
         model_card(model, repo_id=repo_id).save(path)
 
 
-def model_card(model: Any, *, training: TrainingRecord | None = None, repo_id: str | None = None) -> ModelCard:
+def model_card(
+    model: ModelWithHead, *, training: TrainingRecord | None = None, repo_id: str | None = None
+) -> ModelCard:
     """Of a whole model, with the numbers of its training if they are known."""
     licence = licence_of(base_name(model), online=repo_id is not None)
     data = _data(model, licence, training, relation="finetune")
@@ -110,7 +110,7 @@ def model_card(model: Any, *, training: TrainingRecord | None = None, repo_id: s
     return _card(data, _about(model, model.head, what, licence) + _training(training) + load)
 
 
-def write_head_card(model: Any, head: Head, directory: Path) -> None:
+def write_head_card(model: ModelWithHead, head: Head, directory: Path) -> None:
     """Write the card of a head that is saved without its model, unless the directory has a card."""
     path = directory / FILE
     if path.exists():
@@ -122,7 +122,7 @@ def write_head_card(model: Any, head: Head, directory: Path) -> None:
     _card(_data(model, licence, None, relation="adapter"), about + load).save(path)
 
 
-def base_name(model: Any) -> str:
+def base_name(model: ModelWithHead) -> str:
     return str(getattr(model.config, BASE_NAME))
 
 
@@ -154,7 +154,7 @@ def licence_of(name: str, *, online: bool) -> dict[str, str]:
     return {key: str(value) for key in LICENCE if (value := getattr(card.data, key, None))}
 
 
-def _about(model: Any, head: Head, what: str, licence: dict[str, str]) -> str:
+def _about(model: ModelWithHead, head: Head, what: str, licence: dict[str, str]) -> str:
     config = head.config
     return TEXT.format(
         title=config.method.title,
@@ -169,7 +169,7 @@ def _about(model: Any, head: Head, what: str, licence: dict[str, str]) -> str:
     )
 
 
-def _base(model: Any, *, start: bool = True) -> str:
+def _base(model: ModelWithHead, *, start: bool = True) -> str:
     name = base_name(model)
     return f"[{name}](https://huggingface.co/{name})" if on_hub(name) else f"{'A' if start else 'a'} local base model"
 
@@ -203,7 +203,9 @@ def _dataset(training: TrainingRecord) -> str | None:
     return name if name and on_hub(name) else None
 
 
-def _data(model: Any, licence: dict[str, str], training: TrainingRecord | None, *, relation: str) -> ModelCardData:
+def _data(
+    model: ModelWithHead, licence: dict[str, str], training: TrainingRecord | None, *, relation: str
+) -> ModelCardData:
     name, seq2seq = base_name(model), model.head.config.encoder_decoder
     dataset = None if training is None else _dataset(training)
     known = on_hub(name)

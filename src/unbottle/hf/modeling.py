@@ -1,37 +1,34 @@
-"""HeadMixin: what causal and encoder-decoder models with a head have in common.
-
-Checkpoint: what saving and loading do for a model with a head, beyond what transformers does for any.
-"""
+"""HeadMixin: what causal and encoder-decoder models with a head have in common, saving and loading included."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import torch
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache, StaticCache
-from transformers.utils import CONFIG_NAME
+from transformers.utils import CONFIG_NAME, ModelOutput
 
-from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Source, States
-from unbottle.head.inputs import Inputs
+from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Prediction, Source, States
+from unbottle.head.inputs import SecondPass
 from unbottle.hf.cache import add_state, find_state, longest
-from unbottle.hf.configuration import put_on
-from unbottle.hf.integrations.guards import guarded_forward, head_is_active, refuse_offloaded, refuse_split
+from unbottle.hf.configuration import NO_CODE, put_on
+from unbottle.hf.integrations.guards import guarded_forward, head_is_active, onloaded
 from unbottle.hf.integrations.peft import WRAPPER, release_output
 from unbottle.hf.knob_scope import call_knobs, current_knobs, knob_scope
 from unbottle.hf.model_card import write_card
 from unbottle.hf.output_scaling import Quirks
-from unbottle.hf.outputs import divisor, scores_of
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate
-from unbottle.hf.pretrained import NO_CODE
 from unbottle.hf.weight_checks import (
     HEAD_WEIGHTS,
     MISSING,
     UNEXPECTED,
+    LoadingInfo,
     loading_problems,
     refuse_broken_values,
     refuse_other_sizes,
@@ -45,34 +42,31 @@ else:
     Model = object
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a head says: a loss if there were labels; logits and where they are from, unless they were skipped."""
-
-    loss: Tensor | None
-    logits: Tensor | None = None
-    distribution: Distribution | None = None
-
-
 class Checkpoint(Model):
     """A directory that names its head, has a card, and holds weights as safetensors only."""
 
     head: Head
 
-    def save_pretrained(self, save_directory: Any, is_main_process: bool = True, *args: Any, **kwargs: Any) -> None:
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], is_main_process: bool = True, *args: object, **kwargs: object
+    ) -> None:
         """As any model's. The config is brought up to date first: models may share one, and heads may change."""
         put_on(self.config, self.head.config)
         super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
         if is_main_process and not getattr(self, "_hf_peft_config_loaded", False):  # PEFT saves its adapter only
             write_card(self, save_directory)
 
-    def _upload_modified_files(self, working_dir: Any, repo_id: str, *args: Any, **kwargs: Any) -> Any:
+    def _upload_modified_files(
+        self, working_dir: str | os.PathLike[str], repo_id: str, *args: object, **kwargs: object
+    ) -> object:
         """The last step of every push, which has just put an empty card into the directory if the Hub had none."""
         write_card(self, working_dir, repo_id=repo_id)
         return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: object, **kwargs: Any
+    ) -> Any:
         """As any model's, but it never unpickles unless told to by `use_safetensors=False`.
 
         A head that was saved is there as a whole, or it is refused. Where the checkpoint is one of a plain model and
@@ -97,7 +91,7 @@ class Checkpoint(Model):
         return (model, info) if info_wanted else model
 
     @classmethod
-    def load_with_info(cls, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def load_with_info(cls, *args: object, **kwargs: object) -> tuple[Self, LoadingInfo]:
         """The model of a checkpoint, whatever is missing there, and what transformers says about its loading."""
         kwargs.setdefault("use_safetensors", True)
         model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
@@ -105,11 +99,11 @@ class Checkpoint(Model):
             calibrate(model)
         return model, info
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any) -> Any:
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: object, **kwargs: object) -> nn.Module:
         """As any model's, and the head's config knows. Fewer words than a reranker's k are refused first."""
         if new_num_tokens is not None:
             replace(self.head.config, vocabulary=new_num_tokens)
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        embeddings: nn.Module = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         self.head.config = replace(self.head.config, vocabulary=self.get_output_embeddings().weight.shape[0])
         put_on(self.config, self.head.config)
         return embeddings
@@ -124,14 +118,15 @@ class HeadMixin(Checkpoint):
     # -- from hidden states to logits
 
     @property
-    def _backbone(self) -> Any:
+    def _backbone(self) -> nn.Module:
         """What stands under the output layer. Llama 4 and Mllama give a name for it that their text models lack."""
-        return self.model if self.base_model is self else self.base_model
+        backbone: nn.Module = self.model if self.base_model is self else self.base_model
+        return backbone
 
     def _embedding(self) -> Embedding:
         return Quirks.of(self.config).embedding(self)
 
-    def _layers(self, last: Tensor, hidden_states: Any) -> Tensor:
+    def _layers(self, last: Tensor, hidden_states: Sequence[Tensor] | None) -> Tensor:
         """B T L D, the last layer first: what the plain output layer would receive, then raw hidden states."""
         scale = Quirks.of(self.config).hidden_scale
         top = last if scale == 1.0 else last * scale
@@ -151,12 +146,12 @@ class HeadMixin(Checkpoint):
             )
         return torch.stack([top, *below], dim=2)
 
-    def _wanted_layers(self, asked: Any, count: int) -> Any:
+    def _wanted_layers(self, asked: bool | None, count: int) -> bool | list[int]:
         """What to pass as output_hidden_states: all if asked for, else the few that Mi needs."""
         depth = self.head.config.block[0]
         return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
 
-    def _answer(
+    def _predict(
         self,
         states: States,
         *,
@@ -167,54 +162,43 @@ class HeadMixin(Checkpoint):
         skip_logits: bool | None,
         keep_distribution: bool = False,
         source: Source | None = None,
-        second_pass: Any = None,
+        second_pass: SecondPass | None = None,
         knobs: Knobs | None = None,
-    ) -> Answer:
-        """The loss, and what the model returns as its logits at the positions to keep."""
-        embedding = self._embedding()
-        if not states.layers.is_meta:
-            refuse_offloaded(self, embedding.weight)
-            if not torch.compiler.is_compiling():
-                mine = {f"head.{name}": parameter for name, parameter in self.head.named_parameters()}
-                refuse_split(self._get_name(), {"output embeddings": embedding.weight, **mine})
-        x = self.head.inputs(states, embedding, source=source, past=past, second_pass=second_pass, knobs=knobs)
-        labels = None if labels is None else labels.to(states.layers.device)
-        count = 0 if labels is None else divisor(labels, num_items)
+    ) -> Prediction:
+        """Call the head: the loss, and what the model returns as its logits at the positions to keep."""
         if skip_logits is None:
             skip_logits = self.training and self.head.path != "dense" and not keep_distribution
-        if labels is not None and skip_logits:
-            return Answer(loss=self.head.loss(x, labels, count)[0])
+        positions: slice | Tensor | None = None
         if isinstance(logits_to_keep, int):
-            x = x.rows(slice(-logits_to_keep, None))
+            positions = slice(-logits_to_keep, None)
         elif logits_to_keep.ndim < 2:
-            x = x.rows(logits_to_keep)
-        if labels is None and not keep_distribution and not torch.is_grad_enabled():
-            return Answer(None, _of_each_row(self._scores(x).to(states.layers.dtype), logits_to_keep))
-        distribution = self.head.distribution(x)
-        loss = None if labels is None else self.head.objective.losses(distribution, labels).sum() / count
-        scores = scores_of(distribution).to(states.layers.dtype)
-        return Answer(loss, _of_each_row(scores, logits_to_keep), distribution)
-
-    def _scores(self, x: Inputs) -> Tensor:
-        """What the model returns as its logits, without gradients."""
-        parts = self.head.parts(x)
-        if len(parts) == 1:
-            return scores_of(self.head.predict(x))
-        scores: Tensor | None = None
-        for batch, rows in parts:
-            part = scores_of(self.head.predict(x.part(batch, rows)))
-            if scores is None:
-                scores = part.new_empty((*x.q.shape[:2], part.shape[-1]))
-            scores[batch, rows] = part
-            del part  # before the next one is made
-        assert scores is not None
-        return scores
+            positions = logits_to_keep
+        with onloaded(self.get_output_embeddings()):
+            prediction: Prediction = self.head(
+                states,
+                self._embedding(),
+                source=source,
+                past=past,
+                second_pass=second_pass,
+                knobs=knobs,
+                labels=None if labels is None else labels.to(states.layers.device),
+                num_items=num_items.to(states.layers.device) if isinstance(num_items, Tensor) else num_items,
+                positions=positions,
+                output="loss"
+                if labels is not None and skip_logits
+                else "distribution"
+                if keep_distribution
+                else "logits",
+            )
+        if prediction.logits is None:
+            return prediction
+        return prediction._replace(logits=_of_each_row(prediction.logits.to(states.layers.dtype), logits_to_keep))
 
     @staticmethod
-    def _add_partitions(output: Any, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
+    def _add_partitions(output: ModelOutput, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
         """output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names."""
         if distribution is None:
-            raise ValueError("output_partitions=True with skip_logits=True: partitions are told for every logit.")
+            raise ValueError("output_partitions=True with skip_logits=True: partitions are returned for every logit.")
         writer, names = DenseLogits.of(distribution.logits[0]).writers()
         output["partitions"], output["partition_names"] = _of_each_row(writer, logits_to_keep), names
 
@@ -230,7 +214,12 @@ class HeadMixin(Checkpoint):
         return None if state is None else state.past
 
     def _prepare_cache_for_generation(
-        self, generation_config: Any, model_kwargs: dict, generation_mode: Any, batch_size: int, max_cache_length: int
+        self,
+        generation_config: GenerationConfig,
+        model_kwargs: dict[str, Any],
+        generation_mode: object,
+        batch_size: int,
+        max_cache_length: int,
     ) -> None:
         super()._prepare_cache_for_generation(
             generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
@@ -266,8 +255,8 @@ class HeadMixin(Checkpoint):
             **kwargs,
         )
         if mask is None:
-            given = [prepared.get(name) for name in ("decoder_input_ids", "input_ids", "inputs_embeds")]
-            shape = next(tensor.shape[:2] for tensor in given if tensor is not None)
+            inputs = [prepared.get(name) for name in ("decoder_input_ids", "input_ids", "inputs_embeds")]
+            shape = next(tensor.shape[:2] for tensor in inputs if tensor is not None)
             mask = torch.ones(shape, dtype=torch.bool, device=input_ids.device)
         prepared["context_mask"] = mask
         return prepared
@@ -294,11 +283,11 @@ class HeadMixin(Checkpoint):
             return super().generate(*args, **kwargs)
 
     @property
-    def init_continuous_batching(self) -> Any:
+    def init_continuous_batching(self) -> NoReturn:
         """Absent: `transformers serve --continuous-batching` asks, says so, and takes requests one after the other."""
         raise AttributeError("continuous batching does not carry the head's state")
 
-    def generate_batch(self, *args: Any, **kwargs: Any) -> Any:
+    def generate_batch(self, *args: object, **kwargs: object) -> NoReturn:
         """Refused: it flattens the batch into one row of mixed requests, which the head's state can not follow."""
         raise NotImplementedError(
             "continuous batching (generate_batch, a paged cache) does not carry the head's state. Use generate()."
@@ -310,7 +299,7 @@ class HeadMixin(Checkpoint):
 
     head_is_active = head_is_active
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Libraries replace `forward` on the instance: only by what still reaches the head."""
         super().__setattr__(name, guarded_forward(self, value) if name == "forward" else value)
         if name == "peft_config" or type(value).__name__ == WRAPPER:  # a second adapter changes peft_config in place
@@ -347,7 +336,7 @@ def _of_each_row(values: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return values[logits_to_keep] if by_mask else values.take_along_dim(logits_to_keep[..., None], dim=1)
 
 
-def two_dimensional(mask: Any, context_mask: Tensor | None, what: str) -> Tensor | None:
+def two_dimensional(mask: object, context_mask: Tensor | None, what: str) -> Tensor | None:
     """The mask a head can read. Attention may get any shape, but padding is known from two dimensions only."""
     if context_mask is not None:
         return context_mask

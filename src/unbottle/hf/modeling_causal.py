@@ -36,7 +36,7 @@ class CausalHead(HeadMixin):
     def forward(
         self,
         input_ids: Tensor | None = None,
-        attention_mask: Any = None,  # two dimensions, or what attention takes: four, a dict by kind of layer
+        attention_mask: object = None,  # two dimensions, or what attention takes: four, a dict by kind of layer
         position_ids: Tensor | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
@@ -93,7 +93,7 @@ class CausalHead(HeadMixin):
         here = states(layers, known, mask, documents, past=past)
         if labels is not None and shift_labels is None:
             shift_labels = shifted(labels)
-        answer = self._answer(
+        prediction = self._predict(
             here,
             past=past,
             labels=shift_labels,
@@ -105,8 +105,8 @@ class CausalHead(HeadMixin):
             knobs=knobs,
         )
         result = {
-            "loss": answer.loss,
-            "logits": answer.logits,
+            "loss": prediction.loss,
+            "logits": prediction.logits,
             "past_key_values": None if use_cache is False else cache,
             "hidden_states": outputs.get("hidden_states") if asked else None,
             "attentions": outputs.get("attentions"),
@@ -116,12 +116,12 @@ class CausalHead(HeadMixin):
             predicted = CausalLMOutputWithPast(**result)
         else:
             predicted = self._with_router(result, outputs.router_logits, attention_mask, kwargs)
-        if answer.logits is None:
+        if prediction.logits is None:
             without_logits(predicted)
         if output_distribution:
-            predicted["distribution"] = answer.distribution
+            predicted["distribution"] = prediction.distribution
         if output_partitions:
-            self._add_partitions(predicted, answer.distribution, logits_to_keep)
+            self._add_partitions(predicted, prediction.distribution, logits_to_keep)
         return predicted
 
     def _without_cache(self, use_cache: bool | None, two_stages: bool) -> bool:
@@ -133,9 +133,7 @@ class CausalHead(HeadMixin):
             )
         return False
 
-    def _with_router(
-        self, result: dict, router_logits: Any, mask: Tensor | None, kwargs: dict
-    ) -> MoeCausalLMOutputWithPast:
+    def _with_router(self, result: dict, router_logits: Any, mask: object, kwargs: dict) -> MoeCausalLMOutputWithPast:
         """The load-balancing loss that the model's own class adds, by the model's own function."""
         config, aux = self.config.get_text_config(), None
         balance = getattr(sys.modules[self.base_class.__module__], "load_balancing_loss_func", None)

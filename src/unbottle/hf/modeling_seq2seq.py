@@ -26,7 +26,7 @@ TO_ENCODER = ("global_attention_mask",)  # what encoders take besides: LED's
 NOT_NEEDED = ("cache_position", "token_type_ids")
 
 
-def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
+def remember_source(encoder: nn.Module, args: tuple, kwargs: dict, output: object) -> object:
     """A forward hook of the encoder: the words it read ride on its output, which generate() carries along for beams.
 
     As they are: to compute here would cost compiled models that break in the encoder (BART) a graph of its own.
@@ -63,7 +63,7 @@ class Seq2SeqHead(HeadMixin):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
-        decoder_attention_mask: Any = None,
+        decoder_attention_mask: object = None,
         encoder_outputs: Any = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
@@ -127,7 +127,7 @@ class Seq2SeqHead(HeadMixin):
         layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
         start = self.config.pad_token_id
         here = states(layers, decoder_input_ids, mask, None, past=past, unreadable_start=start)
-        answer = self._answer(
+        prediction = self._predict(
             here,
             past=past,
             labels=labels,
@@ -139,8 +139,8 @@ class Seq2SeqHead(HeadMixin):
             knobs=knobs,
         )
         result = {
-            "loss": answer.loss,
-            "logits": answer.logits,
+            "loss": prediction.loss,
+            "logits": prediction.logits,
             "past_key_values": cache,
             "decoder_hidden_states": outputs.get("hidden_states") if asked else None,
             "decoder_attentions": outputs.get("attentions"),
@@ -150,13 +150,13 @@ class Seq2SeqHead(HeadMixin):
             "encoder_attentions": _part(encoder_outputs, "attentions", 2),
         }
         predicted = Seq2SeqLMOutput(**result)
-        if answer.logits is None:
+        if prediction.logits is None:
             without_logits(predicted)
         if output_partitions:
-            self._add_partitions(predicted, answer.distribution, logits_to_keep)
+            self._add_partitions(predicted, prediction.distribution, logits_to_keep)
         return predicted
 
-    def _refuse_unknown(self, kwargs: dict[str, Any]) -> None:
+    def _refuse_unknown(self, kwargs: dict[str, object]) -> None:
         """An argument that nothing here reads would be lost without a word; None says nothing."""
         for name, value in kwargs.items():
             if name not in (*TO_ENCODER, *NOT_NEEDED) and value is not None:

@@ -54,6 +54,6 @@ class Quirks:
 
 def _bias(model: PreTrainedModel, output: nn.Module) -> Tensor | None:
     """lm_head.bias (phi, gpt-j), final_logits_bias (bart, marian, ...), or both."""
-    biases = [getattr(output, "bias", None), getattr(model, "final_logits_bias", None)]
-    found = [bias.flatten() for bias in biases if isinstance(bias, torch.Tensor)]
-    return sum(found[1:], start=found[0]) if found else None
+    attributes = [getattr(output, "bias", None), getattr(model, "final_logits_bias", None)]
+    biases = [bias.flatten() for bias in attributes if isinstance(bias, torch.Tensor)]
+    return sum(biases[1:], start=biases[0]) if biases else None

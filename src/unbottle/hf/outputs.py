@@ -1,34 +1,21 @@
-"""The loss of a distribution, with the ecosystem's conventions for labels and averages.
-
-SkippedLogits: what stands in `outputs.logits` where the loss was computed without them.
-"""
+"""Model outputs: shifted labels, and the placeholder for logits that were not computed."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from transformers.utils import ModelOutput
 
-from unbottle.head import Distribution
 from unbottle.head.distribution import IGNORED
 
 
 def shifted(labels: Tensor) -> Tensor:
     """Tokens < n predict n: the label of a position is the next one."""
     return F.pad(labels, (0, 1), value=IGNORED)[..., 1:]
-
-
-def scores_of(distribution: Distribution) -> Tensor:
-    """What a model returns as its logits: of the one softmax or, where several are mixed, the log-probabilities."""
-    return distribution.logits[0].values if distribution.is_softmax else distribution.log_probs()
-
-
-def divisor(labels: Tensor, num_items: Tensor | int | None) -> Tensor | int:
-    """What the sum of losses is divided by: the number of labels, or what gradient accumulation counted."""
-    count = (labels != IGNORED).sum() if num_items is None else num_items
-    return count.to(labels.device) if isinstance(count, Tensor) else count
 
 
 ADVICE = (
@@ -57,12 +44,12 @@ class SkippedLogits:
         raise SkippedLogitsError(f"outputs.logits.{name}: {ADVICE}")
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+    def __torch_function__(cls, function: object, types: object, args: object = (), kwargs: object = None) -> NoReturn:
         raise SkippedLogitsError(f"torch.{getattr(function, '__name__', function)} of outputs.logits: {ADVICE}")
 
 
-def _refuses(operation: str) -> Any:
-    def refuse(self: SkippedLogits, *args: Any) -> NoReturn:
+def _refuses(operation: str) -> Callable[..., NoReturn]:
+    def refuse(self: SkippedLogits, *args: object) -> NoReturn:
         raise SkippedLogitsError(f"{operation} of outputs.logits: {ADVICE}")
 
     return refuse
@@ -73,7 +60,7 @@ for _name in OPERATIONS:
     setattr(SkippedLogits, f"__{_name}__", _refuses(_name))
 
 
-def without_logits(output: Any) -> None:
+def without_logits(output: ModelOutput) -> None:
     """Put the placeholder into an output that was built without logits. A compiled graph leaves None there."""
     if not torch.compiler.is_compiling():
         object.__setattr__(output, "logits", SkippedLogits())

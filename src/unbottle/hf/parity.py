@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
+from transformers.utils import ModelOutput
 
+from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
 from unbottle.hf.cache import find_state
+from unbottle.hf.model_with_head import ModelWithHead
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.03}
 POINTER_TOLERANCE = 5e-3  # PG, PS and CopyNet start close to the softmax, not on it
@@ -34,17 +39,19 @@ class Probe:
 
 
 @torch.no_grad()
-def probe(model: Any) -> Probe | None:
+def probe(model: PreTrainedModel | ModelWithHead) -> Probe | None:
     """Run a few random words through the model without a head. None on the meta device, where nothing can run."""
     inputs = probe_words(model)
     if inputs is None:
         return None
-    plain = partial(model.base_class.forward, model) if hasattr(model, "base_class") else model
-    return Probe(inputs, _run(model, inputs, use_cache=False, forward=plain).logits)
+    base: Any = getattr(model, "base_class", None)
+    plain = model if base is None else partial(base.forward, model)
+    return Probe(inputs, _run(model, inputs, use_cache=False, forward=plain)["logits"])
 
 
-def probe_words(model: Any) -> dict[str, Tensor] | None:
-    weight = model.get_output_embeddings().weight
+def probe_words(model: PreTrainedModel | ModelWithHead) -> dict[str, Tensor] | None:
+    output: Any = model.get_output_embeddings()
+    weight: Tensor = output.weight
     if weight.device.type == "meta":
         return None
     generator = torch.Generator().manual_seed(0)
@@ -56,7 +63,7 @@ def probe_words(model: Any) -> dict[str, Tensor] | None:
 
 
 @torch.no_grad()
-def calibrate(model: Any) -> None:
+def calibrate(model: ModelWithHead) -> None:
     """What a fresh head takes over from the numbers of its model: where CopyNet's bias starts, how long keys are."""
     head = model.head
     if isinstance(head.gate, CopyNet) and (plain := probe(model)) is not None:
@@ -70,11 +77,11 @@ def calibrate(model: Any) -> None:
         for name, key in (item for text in texts for item in text.keys.items()):
             length = key.float().norm(dim=-1).median()
             if length > 0:
-                head.L[name].weight.div_(length)
+                head.L[name].get_parameter("weight").div_(length)
 
 
 @torch.no_grad()
-def warn_of_large_steps(model: Any) -> None:
+def warn_of_large_steps(model: ModelWithHead) -> None:
     """Say that a form lets a step of training move logits by a lot, where it does: on models with large states."""
     if model.head.config.learnt.scaled or "V" not in model.head.L or (x := _head_inputs(model)) is None:
         return
@@ -89,24 +96,24 @@ def warn_of_large_steps(model: Any) -> None:
         )
 
 
-def _head_inputs(model: Any) -> Any:
+def _head_inputs(model: ModelWithHead) -> Inputs | None:
     """What the head computes with on a probe batch; None on the meta device."""
-    given = probe_words(model)
-    if given is None:
+    inputs = probe_words(model)
+    if inputs is None:
         return None
-    seen: list[Any] = []
+    seen: list[Inputs] = []
     watch, model.head.watch = model.head.watch, lambda x, _: seen.append(x)
     try:
-        _run(model, given, use_cache=False)
+        _run(model, inputs, use_cache=False)
     finally:
         model.head.watch = watch
     return seen[0]
 
 
 @torch.no_grad()
-def refuse_difference(model: Any, before: Probe) -> None:
+def refuse_difference(model: ModelWithHead, before: Probe) -> None:
     """Compare the model with its fresh head to what it said before."""
-    after = _run(model, before.inputs, use_cache=False).logits
+    after = _run(model, before.inputs, use_cache=False)["logits"]
     if after.shape != before.logits.shape:
         raise _unsupported(model, f"its logits are {tuple(before.logits.shape)}, the head's {tuple(after.shape)}")
     was, now = before.logits.double().log_softmax(-1), after.double().log_softmax(-1)
@@ -125,11 +132,17 @@ def refuse_difference(model: Any, before: Probe) -> None:
         )
     cache = _run(model, before.inputs, use_cache=True).get("past_key_values")
     state = find_state(cache) if isinstance(cache, Cache) else None
-    if state is None or not state.get_seq_length() == int(cache.get_seq_length()) == after.shape[1]:
+    if cache is None or state is None or not state.get_seq_length() == int(cache.get_seq_length()) == after.shape[1]:
         raise _unsupported(model, "it keeps no past_key_values in which the head's state could be kept while decoding")
 
 
-def _run(model: Any, inputs: dict[str, Tensor], *, use_cache: bool, forward: Any = None) -> Any:
+def _run(
+    model: PreTrainedModel | ModelWithHead,
+    inputs: dict[str, Tensor],
+    *,
+    use_cache: bool,
+    forward: Callable[..., ModelOutput] | None = None,
+) -> ModelOutput:
     training = model.training
     model.eval()
     try:
@@ -143,6 +156,6 @@ def _run(model: Any, inputs: dict[str, Tensor], *, use_cache: bool, forward: Any
         model.train(training)
 
 
-def _unsupported(model: Any, why: str) -> UnsupportedArchitectureError:
+def _unsupported(model: object, why: str) -> UnsupportedArchitectureError:
     name = getattr(model, "base_class", type(model)).__name__
     return UnsupportedArchitectureError(f"{name} is not supported: {why}.")

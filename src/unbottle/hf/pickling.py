@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -12,13 +13,13 @@ INSTALLED = "_output_capturing_hooks_installed"  # of transformers: set on a mod
 CAPTURING = "output_capturing_hook"  # the local function that transformers registers as a hook
 
 
-def reduced(model: Any, kind: Any, empty: Any) -> Any:
+def reduced(model: Any, kind: Any, empty: Callable[[type[PreTrainedModel]], object]) -> tuple[object, ...]:
     """What `__reduce_ex__` of `kind`, the class that was made for `model.base_class`, returns.
 
     `empty` makes an object of that class from the base class, without calling its constructor.
     """
     remove_capturing_hooks(model)
-    parts = super(kind, model).__reduce_ex__(2)
+    parts: tuple[object, ...] = super(kind, model).__reduce_ex__(2)
     if type(model) is not kind:  # a class derived from it, which its own module may hold
         return parts
     _, _, *state = parts

@@ -1,68 +1,166 @@
-"""What from_pretrained is told wherever a user names a model: nothing that it finds there is run.
+"""Load a model and its tokenizer by name: safe defaults, length limits, task prefixes and truncation.
 
-The words that a model wants before a document, where its config keeps them: task_specific_params, as T5's does.
-
-How much a model can read and write, from its config. T5 and its kin have no limit.
-
-Texts as tokens, cut where they are too long, with what was cut.
-
-without_bars: a library of Hugging Face shows no bars for a while, and afterwards is as it was.
+Loading never executes code and never unpickles. Commands, the app and experiments use these functions, so that a wrong
+folder or a name that the Hub does not have is refused in the same words everywhere.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-NO_CODE: dict[str, Any] = {"trust_remote_code": False}  # else transformers asks at the terminal
-SAFE: dict[str, Any] = NO_CODE | {"use_safetensors": True}  # no pickle, which runs code when it is read
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from unbottle.hf.configuration import NO_CODE, SAFE, ConfigFace
+from unbottle.hf.loading import load
+from unbottle.hub_access import quick_hub, reachable
+
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def load_config(path: str, *, encoder_decoder: bool | None = None) -> PretrainedConfig:
+    """The config of a model in a folder or on the Hub, with or without a head.
+
+    `encoder_decoder` says which kind of model is expected; the other one is refused. None: either.
+    """
+    if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
+        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
+    try:
+        with quick_hub(path):
+            config: PretrainedConfig = AutoConfig.from_pretrained(path, **NO_CODE)
+    except OSError as error:
+        if Path(path).is_dir():
+            raise ValueError(
+                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
+            ) from error
+        why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
+        raise ValueError(
+            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote."
+        ) from error
+    if config.is_encoder_decoder and encoder_decoder is False:
+        raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
+    if encoder_decoder and not config.is_encoder_decoder:
+        raise ValueError(
+            f"model {path!r} is not an encoder-decoder ({config.model_type}). This takes one, such as T5 or BART."
+        )
+    return config
+
+
+def load_model(path: str, *, encoder_decoder: bool | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A language model in a folder or on the Hub, with its head if it has one, and the tokenizer saved beside it."""
+    config = load_config(path, encoder_decoder=encoder_decoder)
+    auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    with quick_hub(path):
+        with language_model(path, config):
+            model = load(path) if isinstance(config, ConfigFace) else auto.from_pretrained(path, **SAFE)
+        tokenizer = load_tokenizer(path)
+    words = len(model.get_input_embeddings().get_parameter("weight"))
+    if len(tokenizer) > words:
+        raise ValueError(
+            f"model {path!r} knows {words} tokens and its tokenizer has {len(tokenizer)}. Save the tokenizer that the "
+            "model was trained with beside it."
+        )
+    return model, tokenizer
+
+
+@contextmanager
+def language_model(path: str, config: PretrainedConfig) -> Iterator[None]:
+    """Inside the block, an Auto class that meets a model without an output layer over words names that model."""
+    try:
+        yield
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        raise ValueError(
+            f"model {path!r} is not a language model ({config.model_type}). Give a causal model or an encoder-decoder."
+        ) from error
+
+
+def load_tokenizer(path: str, what: str = "model") -> PreTrainedTokenizerBase:
+    """The tokenizer saved in a folder or on the Hub; errors call that folder `what`.
+
+    Where its files are missing, transformers raises, or makes a tokenizer that knows no word: both are refused.
+    """
+    failure: Exception | None = None
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(path, **NO_CODE)
+        if tokenizer("a word")["input_ids"]:
+            return tokenizer
+    except Exception as error:  # the Rust library has no exception class of its own for a damaged file
+        failure = error
+    where = "beside it" if what == "model" else "in it"
+    raise ValueError(
+        f"{what} {path!r} has no tokenizer {where}. Save one there with tokenizer.save_pretrained({path!r})."
+    ) from failure
 
 
 PARAMETERS, TASK, PREFIX = "task_specific_params", "summarization", "prefix"
 
 
-def prefix_of(model: Any) -> str:
-    """Of a model to summarize with: `summarize: ` for T5, nothing for most."""
-    found = getattr(model.config, PARAMETERS, None)
-    task = found.get(TASK) if isinstance(found, dict) else None
+class HasConfig(Protocol):
+    """A model, as far as its config is concerned."""
+
+    @property
+    def config(self) -> Any: ...
+
+
+def prefix_of(model: HasConfig) -> str:
+    """The text that a summarization model expects before a document: `summarize: ` for T5, nothing for most."""
+    parameters = getattr(model.config, PARAMETERS, None)
+    task = parameters.get(TASK) if isinstance(parameters, dict) else None
     return str(task.get(PREFIX) or "") if isinstance(task, dict) else ""
 
 
-def keep_prefix(model: Any, prefix: str) -> None:
-    """Into the config, so that whoever loads the model can find it."""
+def keep_prefix(model: HasConfig, prefix: str) -> None:
+    """Store the prefix in the model's config, where `prefix_of` finds it after loading."""
     if prefix_of(model) != prefix:
-        found = getattr(model.config, PARAMETERS, None) or {}
-        setattr(model.config, PARAMETERS, {**found, TASK: {**found.get(TASK, {}), PREFIX: prefix}})
+        parameters = getattr(model.config, PARAMETERS, None) or {}
+        setattr(model.config, PARAMETERS, {**parameters, TASK: {**parameters.get(TASK, {}), PREFIX: prefix}})
 
 
-def source_limit(config: Any) -> int | None:
-    """Tokens that the encoder has positions for."""
+def source_limit(config: PretrainedConfig) -> int | None:
+    """The number of positions of the encoder; None (T5 and its relatives): no limit."""
     return _first(config, "max_encoder_position_embeddings", "max_source_positions", "max_position_embeddings")
 
 
-def target_limit(config: Any) -> int | None:
-    """Tokens that the decoder has positions for."""
+def target_limit(config: PretrainedConfig) -> int | None:
+    """The number of positions of the decoder; None: no limit."""
     return _first(config, "max_decoder_position_embeddings", "max_target_positions", "max_position_embeddings")
 
 
-def length_limit(config: Any) -> int | None:
-    """Tokens that a causal model has positions for."""
+def length_limit(config: PretrainedConfig) -> int | None:
+    """The number of positions of a causal model; None: no limit."""
     return _first(config.get_text_config(), "max_position_embeddings", "n_positions")
 
 
-def _first(config: Any, *names: str) -> int | None:
+def _first(config: PretrainedConfig, *names: str) -> int | None:
     return next((int(value) for name in names if (value := getattr(config, name, None)) is not None), None)
 
 
-def truncated(tokenizer: Any, texts: Sequence[str], most: int) -> list[tuple[list[int], int]]:
+def truncated(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[tuple[list[int], int]]:
     """For each text its tokens, at most `most` with the special ones, and how many were dropped at the end."""
-    options: dict[str, Any] = {"return_attention_mask": False, "verbose": False}
-    found = tokenizer(list(texts), **options)["input_ids"] if texts else []
-    long = [place for place, ids in enumerate(found) if len(ids) > most]
-    cut = tokenizer([texts[i] for i in long], truncation=True, max_length=most, **options)["input_ids"] if long else []
-    short = dict(zip(long, cut, strict=True))
-    return [(list(short.get(i, ids)), len(ids) - len(short.get(i, ids))) for i, ids in enumerate(found)]
+
+    def tokens(texts: Sequence[str], **options: Any) -> list[list[int]]:
+        if not texts:
+            return []
+        ids: list[list[int]] = tokenizer([*texts], return_attention_mask=False, verbose=False, **options)["input_ids"]
+        return ids
+
+    whole = tokens(texts)
+    long = [place for place, ids in enumerate(whole) if len(ids) > most]
+    cut = dict(zip(long, tokens([texts[place] for place in long], truncation=True, max_length=most), strict=True))
+    return [(list(cut.get(place, ids)), len(ids) - len(cut.get(place, ids))) for place, ids in enumerate(whole)]
 
 
 @contextmanager

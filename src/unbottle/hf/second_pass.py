@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from unbottle.head import Past
 from unbottle.hf.cache import HeadState
+from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.ops import Words
 
 TOKENS_AT_ONCE = 2048  # bounds the memory of a block: positions x (1 + candidates)
@@ -26,7 +26,7 @@ class SecondPass:
     pass. Positions are taken block by block.
     """
 
-    model: Any
+    model: ModelWithHead
     cache: Cache
     past: Past  # the head's own, of the same positions: it knows which are padding
 
@@ -40,17 +40,17 @@ class SecondPass:
         batch, count, k = candidates.shape
         embedded = self.model.get_input_embeddings()(candidates)
         appended = torch.cat([f_R[:, :, None].to(embedded.dtype), embedded], dim=2)  # B T 1+k D
+        depth = self.model.config.get_text_config().num_hidden_layers
         outputs = self.model._backbone(
             inputs_embeds=appended.flatten(1, 2),
             attention_mask=self._attention(batch, positions, 1 + k, embedded.dtype),
             position_ids=self._places(positions, k),
             past_key_values=self._fresh_cache(),
             use_cache=True,
-            output_hidden_states=self.model._wanted_layers(False, self.model.config.num_hidden_layers),
+            output_hidden_states=self.model._wanted_layers(False, depth),
         )
         layers = self.model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
-        candidates_only: Tensor = layers.unflatten(1, (count, 1 + k))[:, :, 1:]
-        return candidates_only
+        return layers.view(batch, count, 1 + k, *layers.shape[2:])[:, :, 1:]
 
     def _attention(self, batch: int, positions: Tensor, width: int, dtype: torch.dtype) -> Tensor:
         """Additive mask: each appended token sees the context of its position, its f_R and itself."""
@@ -77,7 +77,7 @@ class SecondPass:
         return fresh
 
 
-def refuse_second_pass(model: Any, cache: Any) -> None:
+def refuse_second_pass(model: ModelWithHead, cache: Cache | None) -> None:
     """wbwR needs a model that takes embeddings, masks and position ids freely, and its whole past."""
     why = None
     if model.config.is_encoder_decoder:

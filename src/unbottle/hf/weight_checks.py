@@ -1,17 +1,18 @@
-"""What may be wrong with the weights of a saved model: other names or sizes than its config says, values that break."""
+"""Checks of the weights of a saved model: names and sizes that its config describes, finite values."""
 
 from __future__ import annotations
 
 import copy
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 HEAD_WEIGHTS = "head."  # how the names of a head's weights begin
@@ -19,25 +20,32 @@ MISMATCHED, MISSING, UNEXPECTED = "mismatched", "missing", "unexpected"
 WRONG = {MISMATCHED: "of another shape", MISSING: "missing", UNEXPECTED: "unexpected"}
 PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")  # in which a weight has the shape of its parameter
 
+LoadingInfo = Mapping[str, Iterable[str | Sequence[str]]]  # output_loading_info of from_pretrained: names by kind
 
-def refuse_wrong_weights(path: str | Path, wrong: Mapping[str, Iterable[str]]) -> None:
+
+def refuse_wrong_weights(path: str | PathLike[str], wrong: Mapping[str, Iterable[str]]) -> None:
     """Refuse weights that config.json does not describe; `wrong` has their names by kind, the worst kind first."""
     for kind, names in wrong.items():
-        if found := sorted(names):
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        if listed := sorted(names):
+            more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
             raise ValueError(
-                f"{path}: the weights do not belong to config.json: {found[0]}{more} {WRONG[kind]}. One of the files "
+                f"{path}: the weights do not belong to config.json: {listed[0]}{more} {WRONG[kind]}. One of the files "
                 "was edited or lost; save the model again."
             )
 
 
-def loading_problems(info: dict[str, Any], kinds: Iterable[str], prefix: str = "") -> dict[str, list[str]]:
+def loading_problems(info: LoadingInfo, kinds: Iterable[str], prefix: str = "") -> dict[str, list[str]]:
     """Names of wrong weights by kind, of what from_pretrained says about its loading."""
     names = {kind: [name if isinstance(name, str) else name[0] for name in info[f"{kind}_keys"]] for kind in kinds}
-    return {kind: [name for name in found if name.startswith(prefix)] for kind, found in names.items()}
+    return {kind: [name for name in listed if name.startswith(prefix)] for kind, listed in names.items()}
 
 
-def refuse_other_sizes(path: str | Path, subfolder: str, kind: Any, config: Any) -> None:
+def refuse_other_sizes(
+    path: str | PathLike[str],
+    subfolder: str,
+    kind: Callable[[PretrainedConfig], nn.Module],
+    config: PretrainedConfig,
+) -> None:
     """Compare a folder's config with the headers of its weights, before memory is allocated for either.
 
     `kind` is the class of the model. Says nothing about a checkpoint without a head, or without safetensors here.
@@ -62,7 +70,7 @@ def refuse_other_sizes(path: str | Path, subfolder: str, kind: Any, config: Any)
     refuse_wrong_weights(path, {MISMATCHED: other, MISSING: missing})
 
 
-def refuse_broken_values(path: str | Path, weights: Mapping[str, Tensor]) -> None:
+def refuse_broken_values(path: str | PathLike[str], weights: Mapping[str, Tensor]) -> None:
     """Refuse NaN and infinity: every prediction would be NaN, without a word."""
     for name, weight in weights.items():
         if weight.is_floating_point() and not weight.is_meta and not bool(weight.isfinite().all()):

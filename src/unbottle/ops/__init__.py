@@ -1,4 +1,4 @@
-"""Functions on tensors: sets of words, the logits seam, deterministic top-k. Imports torch only."""
+"""Functions on tensors: sets of words, logits, deterministic top-k, sampled products. Imports torch only."""
 
 from unbottle.ops.additive_attention import additive
 from unbottle.ops.inplace_logits import InPlaceLogits, Tape, Workspace

@@ -1,8 +1,7 @@
-"""Workspace: large buffers that are used again, because fresh memory costs as much as the arithmetic in it.
+"""InPlaceLogits: the fast implementation of `Logits`, one buffer that becomes its own gradient.
 
-Tape: gradients computed while the forward pass still runs, one small piece of the graph after the other.
-
-InPlaceLogits: one buffer that holds logits, then log-probabilities, then their gradient.
+`Workspace` lends large buffers that are used again, because fresh memory costs as much as the arithmetic in it. `Tape`
+gathers gradients while the forward pass still runs, one small piece of the graph after the other.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ class Tape:
         """Go back from one output to the leaves it was made of."""
         if not output.requires_grad:
             return
-        found = torch.autograd.grad(output, self._leaves, gradient, allow_unused=True)
-        for leaf, part in zip(self._leaves, found, strict=True):
+        gradients = torch.autograd.grad(output, self._leaves, gradient, allow_unused=True)
+        for leaf, part in zip(self._leaves, gradients, strict=True):
             if part is not None:
                 self.add(leaf, part)
 
@@ -121,8 +120,8 @@ class InPlaceLogits:
     @torch.no_grad()
     def at(self, words: Words) -> Float[Tensor, "B T S"]:
         ids = words.expanded(self._grid.shape[1])
-        found = self._grid.gather(-1, ids)
-        leaf = self._tape.leaf(found if self._log_Z is None else found + self._log_Z[..., None])
+        values = self._grid.gather(-1, ids)
+        leaf = self._tape.leaf(values if self._log_Z is None else values + self._log_Z[..., None])
         target = words.target(self._size).expand_as(ids)
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
@@ -155,8 +154,8 @@ class InPlaceLogits:
 
     @torch.no_grad()
     def mean(self) -> Float[Tensor, "B T"]:
-        found = self._values.mean(-1)
-        leaf = self._tape.leaf(found if self._log_Z is None else found + self._log_Z)
+        mean = self._values.mean(-1)
+        leaf = self._tape.leaf(mean if self._log_Z is None else mean + self._log_Z)
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
             if (gradient := self._tape.gradient(leaf)) is not None:
@@ -196,8 +195,8 @@ class InPlaceLogits:
         has no loss.
         """
         assert self._log_Z is not None
-        found = self._tape.gradient(self._log_Z)
-        scale = torch.zeros_like(self._log_Z)[..., None] if found is None else found[..., None]
+        gradient = self._tape.gradient(self._log_Z)
+        scale = torch.zeros_like(self._log_Z)[..., None] if gradient is None else gradient[..., None]
         counts = scale.abs() >= torch.finfo(scale.dtype).tiny  # a softmax without weight in a mixture has no inverse
         scale, inverse = scale.where(counts, 0), (1 / scale).where(counts, 0)
         self._grid.exp_()

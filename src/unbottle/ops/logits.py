@@ -1,8 +1,7 @@
-"""Words: the set S of a partition, one per position.
+"""Logits: one per word and position, read and overwritten by partitions through `at`, `top` and `overwrite`.
 
-The k largest values of each row, the same set on every path.
-
-Logits: the seam between readable and fast. A partition sees `top` and `at`, not what is behind.
+`DenseLogits` is the readable reference; `inplace_logits.InPlaceLogits` is the fast implementation. `Words` is the set S
+of a partition, `top` a deterministic top-k.
 """
 
 from __future__ import annotations

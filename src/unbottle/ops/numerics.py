@@ -1,7 +1,4 @@
-"""Where half precision ends: logits and softmax statistics are float32 or wider.
-
-log of a sum of exponentials, with gradients that stay finite where everything is -inf.
-"""
+"""Numerics: logits and softmax statistics in float32 or wider, and logsumexp with finite gradients."""
 
 import contextlib
 from collections.abc import Iterator

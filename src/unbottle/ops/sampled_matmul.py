@@ -1,8 +1,6 @@
 """dots: f . w_x for sets of words, without writing out the embeddings of every word of every set.
 
-Products of which only some entries are wanted, and what they give back to the embeddings.
-
-WeightGradient: the gradient of the word embeddings, gathered from large products and from sparse ones.
+`WeightGradient` is the gradient of the word embeddings, gathered from large products and from sampled ones.
 """
 
 from __future__ import annotations
@@ -128,22 +126,24 @@ class Sampled:
 
 def add_sampled(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> None:
     """Row x of the total gets the sum of gradient * f over all entries whose word is x."""
-    if all(_has_kernels(each.f) and each.f.dtype == total.dtype for each in entries):
+    if all(_has_kernels(entry.f) and entry.f.dtype == total.dtype for entry in entries):
         _add_at_once(total, entries)
         return
-    for each in entries:
-        step = max(1, BLOCK // max(1, each.ids.shape[1] * each.f.shape[1]))
-        for ids, gradient, f in zip(each.ids.split(step), each.gradient.split(step), each.f.split(step), strict=True):
+    for entry in entries:
+        step = max(1, BLOCK // max(1, entry.ids.shape[1] * entry.f.shape[1]))
+        for ids, gradient, f in zip(
+            entry.ids.split(step), entry.gradient.split(step), entry.f.split(step), strict=True
+        ):
             total.index_add_(0, ids.flatten(), (gradient[..., None] * f[:, None]).flatten(0, 1).to(total.dtype))
 
 
 def _add_at_once(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> None:
     """One sparse product, because each goes through the whole total."""
-    words = torch.cat([each.ids.flatten() for each in entries])
-    gradient = torch.cat([each.gradient.flatten() for each in entries]).to(total.dtype)
-    firsts = itertools.accumulate((len(each.f) for each in entries), initial=0)
-    rows = torch.cat([each.rows + first for each, first in zip(entries, firsts, strict=False)])
-    f = torch.cat([each.f for each in entries])
+    words = torch.cat([entry.ids.flatten() for entry in entries])
+    gradient = torch.cat([entry.gradient.flatten() for entry in entries]).to(total.dtype)
+    firsts = itertools.accumulate((len(entry.f) for entry in entries), initial=0)
+    rows = torch.cat([entry.rows + first for entry, first in zip(entries, firsts, strict=False)])
+    f = torch.cat([entry.f for entry in entries])
     order = words.argsort(stable=True)
     starts = F.pad(words.bincount(minlength=len(total)).cumsum(0), (1, 0))
     total.addmm_(_csr(starts, rows[order], gradient[order], (len(total), len(f))), f)
@@ -154,13 +154,13 @@ def _has_kernels(like: Tensor) -> bool:
 
 
 def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    _hear_the_warning()
+    _silence_beta_warning()
     return torch.sparse_csr_tensor(starts, columns, values, shape)
 
 
 @functools.cache
-def _hear_the_warning() -> None:
-    """torch says once that sparse matrices are in beta; it says it here, where nobody is disturbed."""
+def _silence_beta_warning() -> None:
+    """Trigger torch's one-time warning that sparse CSR tensors are in beta, and discard it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))

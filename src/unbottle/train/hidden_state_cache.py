@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from unbottle.files import LOCK, put_file, read_json, waiting, whole_disk, write_json
+from unbottle.hf.model_identity import weights_digest
 from unbottle.progress import Progress
 from unbottle.train.distributed import first_does, is_first, processes, rank, wait
 from unbottle.train.trainer import collate
@@ -128,7 +129,7 @@ def _place(folder: Path, model: Any, windows: Any, shape: tuple[int, ...], dtype
     about = {
         "format": FORMAT,
         "versions": {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")},
-        "model": weights_name(model),
+        "model": weights_digest(model, UNIMPORTANT),
         "windows": windows_name(windows),
         "shape": list(shape),
         "dtype": str(dtype),
@@ -153,17 +154,6 @@ def _refuse_other(manifest: Path, about: dict[str, Any]) -> None:
 
 def _checksum(states: Tensor) -> str:
     return f"{zlib.crc32(states.contiguous().view(torch.uint8).numpy().data):08x}"
-
-
-def weights_name(model: Any) -> str:
-    """Of every weight under the head, bit for bit, and of the config that says what to do with them."""
-    config = {name: value for name, value in model.config.to_dict().items() if name not in UNIMPORTANT}
-    made = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
-    for name, value in model.state_dict().items():
-        if not name.startswith("head."):
-            made.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
-            made.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return made.hexdigest()
 
 
 def windows_name(windows: Any) -> str:

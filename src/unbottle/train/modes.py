@@ -176,7 +176,7 @@ class FrozenBackbone(nn.Module):
             )
             return {"loss": said.loss}
         here = states(layers.to(self.model.dtype), input_ids, attention_mask, None, past=None)
-        answer = self.model._answer(
+        answer = self.model._predict(
             here, past=None, labels=shifted(labels), num_items=count, logits_to_keep=0, skip_logits=True
         )
         return {"loss": answer.loss}

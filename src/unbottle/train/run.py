@@ -9,8 +9,6 @@ run: a training from the first refusal to the saved model, whatever the task is.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import shutil
 from contextlib import ExitStack
@@ -26,7 +24,7 @@ from unbottle.head.projection import OLD_NAMES, current_name
 from unbottle.hf.attach import innermost
 from unbottle.hf.integrations.callbacks import HeadGradientCallback
 from unbottle.hf.model_card import TrainingRecord
-from unbottle.hf.model_identity import fingerprint
+from unbottle.hf.model_identity import backbone_name
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import source_limit, target_limit
 from unbottle.progress import Progress
@@ -295,14 +293,13 @@ def _for_card(result: Result, settings: RunSettings, data_name: str | None, fing
 def identity(model: Any, train: Any, valid: Any, settings: RunSettings) -> dict[str, Any]:
     """What must not change while a run is interrupted."""
     target = innermost(model)
-    weights = json.dumps(fingerprint(target), sort_keys=True)
     return {
         "settings": settings.to_dict(),
         "model": {
             "class": target._get_name(),
             "head": str(target.head.config.method) if isinstance(target, HeadMixin) else None,
             "form": _form(target),
-            "weights": hashlib.sha256(weights.encode()).hexdigest()[:16],
+            "weights": backbone_name(target),
         },
         "data": {"train": _name(train), "valid": _name(valid)},
     }

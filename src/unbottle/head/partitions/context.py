@@ -1,7 +1,4 @@
-"""C: the words of the context get a projection of their own.
-
-E: the words of the encoder input get a projection of their own.
-"""
+"""C and E: the words of the context, or of the encoder input, get a projection of their own."""
 
 from torch import Tensor
 

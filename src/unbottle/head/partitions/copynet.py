@@ -31,6 +31,10 @@ class CopyNet(nn.Module, Partition):
         self.b = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return (self.b,)
+
     def reset_parameters(self) -> None:
         nn.init.constant_(self.b, -14.0)
 
@@ -38,5 +42,9 @@ class CopyNet(nn.Module, Partition):
         return self.pointer.text(x).words
 
     def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
+        scores: Tensor = self(x, now)  # called, so that module hooks run
+        return scores
+
+    def forward(self, x: Inputs, now: Tensor) -> Tensor:
         copied = self.pointer.dot(x, self.pointer.states(x)) + self.b
         return logaddexp(now, self.pointer.text(x).logsumexp(copied))

@@ -28,8 +28,8 @@ class Induction(Partition):
         text = x.context
         followed = _matches(text, x.positions, self.n)[..., :-1] & text.visible[..., 1:]
         column = text.first[:, None, 1:].expand_as(followed)
-        found = torch.zeros(text.visible.shape, dtype=torch.int8, device=text.ids.device)
-        return Words(text.ids[:, None], found.scatter_reduce(-1, column, followed.to(torch.int8), "amax").bool())
+        present = torch.zeros(text.visible.shape, dtype=torch.int8, device=text.ids.device)
+        return Words(text.ids[:, None], present.scatter_reduce(-1, column, followed.to(torch.int8), "amax").bool())
 
     def score(self, x: Inputs, words: Words, now: Tensor) -> Tensor:
         return now + x.embedding.added(x.f(self.name), words)

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unbottle.head.inputs import Inputs
-from unbottle.head.multi_input import products
+from unbottle.head.multi_input import Windows
 from unbottle.head.partition import Partition
 from unbottle.head.projection import WHISPER, Needs
 from unbottle.ops import Logits, Words, float16_widened, widen
@@ -47,4 +47,7 @@ class WordByWord(Partition):
         h = layers[..., 0, :]
         if x.L_h is None or x.before is None:
             return h
-        return x.L_h.q(h, products(x.L_h.read(layers), x.L_h.blocks()[0]) + x.before[:, :, None])
+        windows = Windows.single(x.L_h.read(layers).flatten(1, 2))
+        before = x.before.repeat_interleave(layers.shape[2], dim=1)
+        q: Tensor = x.L_h(h.flatten(1, 2), windows, before=before)[0]
+        return q.view(*layers.shape[:3], -1)

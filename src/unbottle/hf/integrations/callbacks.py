@@ -5,10 +5,10 @@ A file of its own, because TrainerCallback imports PEFT and more where they are 
 
 from __future__ import annotations
 
-from typing import Any
+from torch import nn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from transformers import TrainerCallback
-
+from unbottle.hf.attach import innermost
 from unbottle.hf.integrations.guards import BypassedHeadError
 
 
@@ -21,18 +21,27 @@ class HeadGradientCallback(TrainerCallback):
     def __init__(self) -> None:
         self.checked = False
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
         self.checked = False  # one callback may serve several trainings
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: nn.Module | None = None,
+        **kwargs: object,
+    ) -> None:
         if not self.checked:
             refuse_untrained(model)
             self.checked = True
 
 
-def refuse_untrained(model: Any) -> None:
+def refuse_untrained(model: nn.Module | None) -> None:
     """After a backward pass: every trainable parameter of the head must have a gradient, and some must be trainable."""
-    target = model.get_base_model() if hasattr(model, "get_base_model") else model
+    target = innermost(model)
     head = getattr(target, "head", None)
     if head is None:
         raise BypassedHeadError(f"{type(target).__name__} has no head to train. Use attach before the Trainer is made.")

@@ -1,23 +1,24 @@
-"""Guards: a head that training or another library leaves out is noticed, not silently ignored."""
+"""Guards against libraries that would silently bypass the head."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from types import FunctionType, MethodType
-from typing import Any
+from contextlib import contextmanager
+from types import CellType, FunctionType, MethodType
 
 import torch
-from torch import Tensor
+from torch import nn
 
 from unbottle.hf.integrations import trl
+from unbottle.hf.model_with_head import ModelWithHead
 
 
 class BypassedHeadError(RuntimeError):
     """Something computes the loss or the logits without the head."""
 
 
-def guarded_forward(model: Any, forward: Any) -> Any:
+def guarded_forward(model: ModelWithHead, forward: object) -> object:
     """What `model.forward = forward` sets: `forward` if it still reaches the model's own, else an error.
 
     Wrappers that call what they wrap (accelerate's prepare and dispatch_model, torch.compile) are welcome. TRL's
@@ -26,13 +27,13 @@ def guarded_forward(model: Any, forward: Any) -> Any:
     """
     if trl.is_fused(forward):
         return trl.answer(model, forward)
-    found = list(_functions(forward))
-    if liger := [function.__name__ for function in found if str(function.__module__).startswith("liger_kernel")]:
+    functions = list(_functions(forward))
+    if liger := [function.__name__ for function in functions if str(function.__module__).startswith("liger_kernel")]:
         raise BypassedHeadError(
             f"Liger's {liger[0]} would replace the forward of this model and leave out its head. Keep Liger's "
             'other kernels: liger_kernel_config={"fused_linear_cross_entropy": False}.'
         )
-    if not {*_wrapped(type(model).forward)} & {*found}:
+    if not {*_wrapped(getattr(type(model), "forward", None))} & {*functions}:
         name = getattr(forward, "__qualname__", type(forward).__name__)
         raise BypassedHeadError(
             f"model.forward = {name} does not call the model's own forward, so the head would be left out. "
@@ -41,14 +42,14 @@ def guarded_forward(model: Any, forward: Any) -> Any:
     return forward
 
 
-def _wrapped(function: Any) -> Iterator[Any]:
+def _wrapped(function: object) -> Iterator[object]:
     """A function without its decorators, one by one."""
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)
 
 
-def _functions(forward: Any) -> Iterator[FunctionType]:
+def _functions(forward: object) -> Iterator[FunctionType]:
     """Every function that a callable names as what it calls: bound, partial, wrapped, or kept in a closure."""
     waiting, seen = [forward], set()
     while waiting:
@@ -67,38 +68,31 @@ def _functions(forward: Any) -> Iterator[FunctionType]:
             waiting.append(wrapped)
 
 
-def _filled(cell: Any) -> bool:
+def _filled(cell: CellType) -> bool:
     try:
         return callable(cell.cell_contents)
     except ValueError:  # an empty cell
         return False
 
 
-def refuse_offloaded(model: Any, weight: Tensor) -> None:
-    """The head reads these weights without calling their modules, so no hook brings them back: garbage, no error."""
-    gate = model.head.gate
-    read = {"output embeddings": [weight], "head": [] if gate is None else gate.parameters(recurse=False)}
-    for name, parameters in read.items():
-        if any(parameter.is_meta for parameter in parameters):
-            raise ValueError(
-                f"the {name} of this {model.base_class.__name__} are offloaded to the CPU or to disk. Keep them on a "
-                'device: device_map={..., "lm_head": 0, "head": 0}.'
-            )
+@contextmanager
+def onloaded(module: nn.Module) -> Iterator[None]:
+    """Inside the block a module that accelerate offloads (to the CPU or to disk) has its weights.
+
+    The head reads rows of the output embeddings without calling their module, so accelerate's hook is run by hand.
+    """
+    hook = getattr(module, "_hf_hook", None)
+    if hook is None:
+        yield
+        return
+    hook.pre_forward(module)
+    try:
+        yield
+    finally:
+        hook.post_forward(module, torch.empty(0))
 
 
-def refuse_split(name: str, parameters: dict[str, Tensor]) -> None:
-    """The head reads rows of W, any row: a process that holds some of them only (a DTensor) can not predict."""
-    for what, parameter in parameters.items():
-        if (placements := getattr(parameter, "placements", None)) is not None:
-            cut = ", ".join(map(repr, placements))
-            raise ValueError(
-                f"{what} of this {name}: split between processes ({cut}), and the head reads it as a whole. Load the "
-                "model without a tensor-parallel output layer (tp_plan); FSDP2, which gathers it for each step, must "
-                "wrap the model, not its head: docs/distributed.md."
-            )
-
-
-def head_is_active(model: Any) -> bool:
+def head_is_active(model: ModelWithHead) -> bool:
     """Self-test: whether the loss of this model, called as it is called in training, reaches every head parameter."""
     parameters = [*model.head.parameters()]
     if not parameters:
@@ -110,7 +104,7 @@ def head_is_active(model: Any) -> bool:
         for parameter in parameters:
             parameter.requires_grad_(True)
         with torch.enable_grad():
-            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+            loss = model(input_ids=ids, labels=ids, use_cache=False)["loss"]
         if not loss.requires_grad:
             return False
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)

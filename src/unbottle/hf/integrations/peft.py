@@ -7,12 +7,13 @@ vocabulary. When PEFT has wrapped a model it leaves its configs there; then lm_h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from torch import nn
 
 WRAPPER = "ModulesToSaveWrapper"
 
 
-def release_output(model: Any, configs: Any) -> None:
+def release_output(model: nn.Module, configs: object) -> None:
     """Undo what PEFT did to modules whose names only end in "head"."""
     if not isinstance(configs, Mapping):
         return

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 import transformers
 
 
-def served(model_class: Any) -> None:
+def served(model_class: type) -> None:
     """The server takes the class that config.json names from the module transformers, so it must be there.
 
     That module may exist twice: one of its own files loads it once more, and who imported it before keeps the first.

@@ -18,7 +18,8 @@ from torch.utils.checkpoint import checkpoint
 
 from unbottle.head import Distribution
 from unbottle.head.distribution import IGNORED
-from unbottle.hf.outputs import scores_of, shifted
+from unbottle.hf.model_with_head import ModelWithHead
+from unbottle.hf.outputs import shifted
 
 MODULE, NAME = "trl.trainer.utils", "_fused_forward"  # in there, add_fused_lm_head makes it
 OPTIONS = ("temperature", "outputs", "cast_lm_head_to_fp32")  # what add_fused_lm_head was asked for, in its closure
@@ -31,7 +32,7 @@ def is_fused(forward: Any) -> bool:
     return code is not None and code.co_name == NAME and function.__globals__["__name__"] == MODULE
 
 
-def answer(model: Any, forward: Any) -> Any:
+def answer(model: ModelWithHead, forward: Any) -> MethodType:
     """A forward that takes and returns what TRL's does, computed by the head."""
     if model.config.is_encoder_decoder:
         raise NotImplementedError(f"TRL trains decoder-only models; this is a {model.base_class.__name__}.")
@@ -41,7 +42,7 @@ def answer(model: Any, forward: Any) -> Any:
             "cast_lm_head_to_fp32=True would put the output embeddings in another dtype than the head that reads them. "
             "Leave it out: probabilities are computed in float32 anyway."
         )
-    own = type(model).forward
+    own: Any = getattr(type(model), "forward")  # noqa: B009  not in the protocol
     before = model.__dict__.get("forward")  # what was set on the model earlier, the autocast of accelerate, say
     make = sys.modules[MODULE].FusedCausalLMOutput
 
@@ -59,9 +60,9 @@ def answer(model: Any, forward: Any) -> Any:
             return call(
                 *args, labels=labels, shift_labels=shift_labels, num_items_in_batch=num_items_in_batch, **kwargs
             )
-        given = labels if shift_labels is None else shift_labels
-        assert given is not None, "fused_lm_head asks about labels"
-        targets = shifted(given) if shift_labels is None else given
+        chosen = labels if shift_labels is None else shift_labels
+        assert chosen is not None, "fused_lm_head asks about labels"
+        targets = shifted(chosen) if shift_labels is None else chosen
         if num_items_in_batch is None:  # a batch without any label has the loss 0, as in TRL
             num_items_in_batch = (targets != IGNORED).sum().clamp(min=1)
         kwargs |= {"use_cache": False, "output_distribution": True}
@@ -86,7 +87,7 @@ def per_token(
     """
     if distribution.first_stage is not None:
         raise NotImplementedError("wbwr trains on the sum of two losses, and TRL takes one. Use transformers' Trainer.")
-    scores = scores_of(distribution) / temperature
+    scores = distribution.scores() / temperature
     target, mask = labels.clamp(min=0), labels != IGNORED
     if temperature == 1.0:
         log_probs = -distribution.nll(labels)
