@@ -130,7 +130,7 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
     from unbottle.cli.models import starting_model
     from unbottle.progress import one_line_warnings, phases
     from unbottle.train import train_lm as train
-    from unbottle.train.callbacks import quiet
+    from unbottle.train.callbacks import quiet_logging
 
     with quiet(), one_line_warnings(), phases() as report:
         model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output))
@@ -144,7 +144,7 @@ def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
     from unbottle.cli.models import starting_model
     from unbottle.cli.train_options import estimate
     from unbottle.progress import one_line_warnings
-    from unbottle.train.callbacks import quiet
+    from unbottle.train.callbacks import quiet_logging
 
     with quiet(), one_line_warnings():
         model, tokenizer = starting_model(run, settings.seed, folder=Path(settings.output))

@@ -155,7 +155,7 @@ def estimated(run: dict[str, Any], settings: Any) -> dict[str, Any]:
     """Load everything as for training, and say what it would take."""
     from unbottle.cli.train_options import estimate
     from unbottle.progress import one_line_warnings
-    from unbottle.train.callbacks import quiet
+    from unbottle.train.callbacks import quiet_logging
 
     with quiet(), one_line_warnings():
         model, _, pairs, valid = loaded(run, settings)
@@ -178,7 +178,7 @@ def execute(run: dict[str, Any], settings: Any) -> Any:
     """Load and train."""
     from unbottle.progress import one_line_warnings, phases
     from unbottle.train import train_summarize as train
-    from unbottle.train.callbacks import quiet
+    from unbottle.train.callbacks import quiet_logging
 
     with quiet(), one_line_warnings(), phases() as report:
         model, tokenizer, pairs, valid = loaded(run, settings)

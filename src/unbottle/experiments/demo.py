@@ -53,7 +53,7 @@ from unbottle.hf import attach
 from unbottle.hf.pretrained import NO_CODE, SAFE
 from unbottle.progress import Progress
 from unbottle.train import Settings, train_lm
-from unbottle.train.modes import StoredWindows, stored
+from unbottle.train.hidden_state_cache import WindowsWithStates, cache_hidden_states
 
 RECORD = "demo.json"
 
@@ -105,9 +105,9 @@ class Workshop:
             for part, tokens in sizes.items()
         }
 
-    def stored(self, model: Any, part: str, report: Progress) -> StoredWindows:
+    def cache_hidden_states(self, model: Any, part: str, report: Progress) -> WindowsWithStates:
         """The windows of a part with the hidden states of the frozen model, which reads them now if it has not yet."""
-        return stored(model, self.windows[part][0], self.settings(SOFTMAX, 0), report)
+        return cache_hidden_states(model, self.windows[part][0], self.settings(SOFTMAX, 0), report)
 
     # -- models
 
