@@ -56,6 +56,9 @@ class HeadTrainingArguments(TrainingArguments):
     """
 
     # --- Output layer and trained parameters ---
+    output_dir: str | None = field(
+        default=None, metadata={"help": "Folder of the run: checkpoints, logs, and the trained model."}
+    )
     train_mode: str = field(
         default="all",
         metadata={

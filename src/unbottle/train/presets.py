@@ -6,9 +6,12 @@ arguments with short names; experiments store them in this form, and so did run 
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,6 +115,27 @@ PRECISIONS: dict[str, Values] = {
     "bfloat16": {"bf16": True, "fp16": False},
     "float16": {"bf16": False, "fp16": True},
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """A field of the training arguments, as `arguments.json` describes it."""
+
+    name: str
+    kind: str  # bool, int, float, str, list or json
+    optional: bool  # whether it may be None
+    default: object
+    choices: tuple[str, ...] = ()
+    group: str
+    help: str
+
+
+@functools.cache
+def known_arguments(task: str) -> dict[str, Argument]:
+    """All arguments of a task, lm or summarize, by name."""
+    contents = json.loads(Path(__file__).with_name("arguments.json").read_text(encoding="utf-8"))
+    fields = [Argument(**field) for field in (*contents[task], *contents["shared"])]
+    return {field.name: field for field in fields}
 
 
 def full_names(values: Mapping[str, object]) -> Values:
