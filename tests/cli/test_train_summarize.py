@@ -104,7 +104,8 @@ def test_a_hub_data_set_with_one_split_is_cut(monkeypatch: pytest.MonkeyPatch) -
     from unbottle.cli.train_summarize import data_of
 
     monkeypatch.setattr("unbottle.data.text.get_dataset_split_names", lambda name, config: ["train"])
-    monkeypatch.setattr("unbottle.data.text.load_dataset", lambda *args, **options: {"train": tiny.rows(100)}[options["split"]])
+    splits = {"train": tiny.rows(100)}
+    monkeypatch.setattr("unbottle.data.text.load_dataset", lambda *args, **options: splits[options["split"]])
     run = {"data": "owner/pairs", "eval_data": None, "text_column": None, "summary_column": None}
     train, valid = data_of(run)
     assert (len(train), len(valid)) == (96, 2)

@@ -165,7 +165,8 @@ def test_killed_and_resumed(runs: dict[str, Path]) -> None:
 
 def test_presets_are_the_paper() -> None:
     paper = SummarizeTrainingArguments(output_dir="x", **SUMMARIZE_PRESETS["paper"])
-    assert (paper.learning_rate, paper.lr_scheduler_type, paper.warmup_steps, paper.batch_size) == (5e-5, "linear", 1000, 8)
+    assert (paper.learning_rate, paper.lr_scheduler_type, paper.warmup_steps) == (5e-5, "linear", 1000)
+    assert paper.batch_size == 8
     assert (paper.adam_epsilon, paper.weight_decay, paper.num_train_epochs) == (1e-6, 1.2e-6, 3.0)
     assert (paper.max_source_length, paper.max_target_length, paper.max_grad_norm) == (1024, 128, 1.0)
     assert SUMMARIZE_PRESETS["paper-booksum"] == {"num_train_epochs": 5.0}
@@ -181,8 +182,8 @@ def test_models_and_pairs_that_do_not_fit(tmp_path) -> None:
     cases = [
         (tiny_training.model(), tiny.pairs(), {}, "GPT2LMHeadModel is a causal language model; an encoder-decoder"),
         (tiny.model("t5", None), tiny.pairs(), {"train": "head"}, "train_mode 'head': this model has no head"),
-        (tiny.model("bart"), many, {"source_length": 40}, "max_source_length 40: a document has 40 tokens, and Bart.* 32"),
-        (tiny.model("bart"), wordy, {"target_length": 41}, "max_target_length 41: a summary has 41 tokens, and Bart.* 32"),
+        (tiny.model("bart"), many, {"source_length": 40}, "max_source_length 40: a document has 40 tokens, .* 32"),
+        (tiny.model("bart"), wordy, {"target_length": 41}, "max_target_length 41: a summary has 41 tokens, .* 32"),
         (small, tiny.pairs(), {}, r"has token \d+, and the vocabulary of the model has 9"),
         (tiny.model(), [], {}, "nothing to train on: no pair"),
         (tiny.model(), iter([]), {}, "the pairs are a stream"),

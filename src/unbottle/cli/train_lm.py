@@ -91,7 +91,7 @@ def load(options: TrainingOptions, args: HeadTrainingArguments) -> Loaded:
 
 
 def data_of(
-    options: Mapping[str, str | bool | None], tokenizer: PreTrainedTokenizerBase, length: int
+    options: Mapping[str, object], tokenizer: PreTrainedTokenizerBase, length: int
 ) -> tuple[Windows | StreamedWindows, Windows | None]:
     """Windows to train on, and to validate with."""
     from unbottle.data import StreamedWindows, TextSource, Windows, read_texts, split, tokens_of
@@ -102,9 +102,7 @@ def data_of(
     parts = parts_of(path)
     valid_part = parts.get("valid") if other is None else parts_of(str(other)).get("valid", Part(str(other)))
     train_part = parts["train"]
-    texts = read_texts(
-        TextSource(path=train_part.path, column=column, split=train_part.split, streaming=streaming)
-    )
+    texts = read_texts(TextSource(path=train_part.path, column=column, split=train_part.split, streaming=streaming))
     valid_tokens = None
     if valid_part is not None:
         source = TextSource(path=valid_part.path, column=column, split=valid_part.split)

@@ -11,10 +11,10 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -31,6 +31,7 @@ from unbottle.train.presets import (
 )
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from torch.utils.data import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase, Dataset[Row], Dataset[Row] | None]
 
+Settings = TypeVar("Settings", bound="DataclassInstance")
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 DEFAULT_PRESET = "paper"
 SHOWN = (  # in --help; --help-all shows every argument
@@ -59,9 +61,7 @@ DRY_RUN = "Check model and data, print the configuration and what the run would 
 FORM_HELP = "Parameterization of the output layer: scaled, paper, residual or steady. [scaled; paper with its presets]"
 EVAL_DATA_HELP = "Data for validation. [the validation part of --data, or 2 % of it]"
 
-MethodOption = Annotated[
-    str | None, typer.Option(metavar="METHOD", help="Output layer to attach. [that of the model]")
-]
+MethodOption = Annotated[str | None, typer.Option(metavar="METHOD", help="Output layer to attach. [that of the model]")]
 FormOption = Annotated[str | None, typer.Option(metavar="FORM", help=FORM_HELP)]
 ConfigOption = Annotated[
     str | None,
@@ -115,13 +115,13 @@ class TrainingCommand(TyperCommand):
                 words.append(spelled if TRUTHS[value.lower()] else negated[spelled])
             else:
                 words.append(f"{spelled}{equals}{value}" if arg.startswith("--") else arg)
-        return super().parse_args(ctx, words)  # type: ignore[arg-type]
+        return super().parse_args(ctx, words)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Plain text in groups; a terminal gets them as panels."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):  # type: ignore[arg-type]
-            if (record := parameter.get_help_record(ctx)) is not None:  # type: ignore[arg-type]
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
                 title = getattr(parameter, "rich_help_panel", None) or "Options"
                 groups.setdefault(title, []).append(record)
         for title, records in groups.items():
@@ -131,19 +131,20 @@ class TrainingCommand(TyperCommand):
 
 def with_training_arguments(task: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the training arguments of a task to a command, which gets those on the command line as `arguments`."""
-    fields = sorted(known_arguments(task).values(), key=lambda f: SHOWN.index(f.name) if f.name in SHOWN else len(SHOWN))
+    known = known_arguments(task)
+    ordered = [*(known[name] for name in SHOWN if name in known), *(f for f in known.values() if f.name not in SHOWN)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         own = [p for p in signature.parameters.values() if p.name != "arguments"]
         added = [
             inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(field))
-            for field in fields
+            for field in ordered
         ]
 
         @functools.wraps(command)
         def run(**values: object) -> None:
-            arguments = {field.name: value for field in fields if (value := values.pop(field.name)) is not None}
+            arguments = {field.name: value for field in ordered if (value := values.pop(field.name)) is not None}
             command(**values, arguments=arguments)
 
         run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
@@ -161,12 +162,15 @@ def _option(field: Argument) -> object:
     if field.default not in (None, "", [], False, 0) and "[" not in text:
         text += f" [{field.default}]"
     metavar = "DIR" if field.name == "output_dir" else METAVARS.get(field.kind, "TEXT")
-    details = {"help": text, "rich_help_panel": field.group, "hidden": field.name not in SHOWN}
-    if field.kind == "bool":
-        return Annotated[bool | None, typer.Option(f"--{field.name}/--no_{field.name}", **details)]
-    if field.kind == "list":
-        return Annotated[list[str] | None, typer.Option(*names, metavar=metavar, **details)]
-    return Annotated[str | None, typer.Option(*names, metavar=metavar, **details)]
+    kind = {"bool": bool | None, "list": list[str] | None}.get(field.kind, str | None)
+    option = typer.Option(
+        *([f"--{field.name}/--no_{field.name}"] if field.kind == "bool" else names),
+        metavar=None if field.kind == "bool" else metavar,
+        help=text,
+        hidden=field.name not in SHOWN,
+        rich_help_panel=field.group,
+    )
+    return Annotated[kind, option]
 
 
 # -- values
@@ -177,7 +181,7 @@ class TrainingOptions:
     """What a training command was asked for: its own options, and training arguments by their full names."""
 
     task: str
-    own: dict[str, str | bool | None]
+    own: dict[str, object]
     values: Values
     defaults: Values
 
@@ -193,7 +197,7 @@ class TrainingOptions:
 
 def training_options(
     task: str,
-    own: Mapping[str, str | bool | None],
+    own: Mapping[str, object],
     preset: str | None,
     presets: Mapping[str, Values],
     config_file: Path | None,
@@ -238,19 +242,20 @@ def parse(name: str, raw: object, known: Mapping[str, Argument]) -> Values:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"argument {name!r}: unknown.{hint} --help-all shows all arguments.")
     kind = OWN.get(name) or (field.kind if field else "str")
-    text = ",".join(map(str, raw)) if isinstance(raw, (list, tuple)) else str(raw).strip()
-    is_none = raw is None or (text.lower() == "none" and kind not in ("list", "str"))
-    if is_none:
-        if name in ("eval_every", "save_every", "max_steps") or (field is not None and field.optional):
-            return full_names({name: None})
-        raise ValueError(f"{name}: it cannot be none; give a value.")
-    value = convert(name, raw, text, kind)
-    if field is not None and field.choices and name != "schedule":
+    optional = name in ("eval_every", "save_every", "max_steps") or (field is not None and field.optional)
+    value = convert(name, raw, kind, optional=optional)
+    if field is not None and field.choices and value is not None and name != "schedule":
         check_choice(name, value, field.choices)
     return full_names({name: value})
 
 
-def convert(name: str, raw: object, text: str, kind: str) -> object:
+def convert(name: str, raw: object, kind: str, *, optional: bool) -> object:
+    """A value from a file or command line as the kind of its argument."""
+    text = ",".join(map(str, raw)) if isinstance(raw, (list, tuple)) else str(raw).strip()
+    if raw is None or (text.lower() == "none" and kind != "list" and (optional or kind != "str")):
+        if optional:
+            return None
+        raise ValueError(f"{name}: it cannot be none; give a value.")
     if kind == "list":
         return [part.strip() for part in text.split(",") if part.strip()]
     if kind == "bool":
@@ -268,6 +273,21 @@ def convert(name: str, raw: object, text: str, kind: str) -> object:
         except ValueError:
             pass
     raise ValueError(f"{name} {text!r}: give {'a whole number' if kind == 'int' else 'a number'}.")
+
+
+def replace_fields(settings: Settings, changes: Mapping[str, object]) -> Settings:
+    """A frozen dataclass with other values, as a command line spells them."""
+    types = {field.name: str(field.type) for field in fields(settings)}
+    for name in changes:
+        if name not in types:
+            raise ValueError(f"setting {name!r}: unknown. Known: {', '.join(types)}.")
+    return replace(
+        settings,
+        **{
+            name: convert(name, value, types[name].split(" ")[0], optional="None" in types[name])
+            for name, value in changes.items()
+        },
+    )
 
 
 def read_config_file(path: Path) -> dict[str, object]:

@@ -105,7 +105,7 @@ def load(options: TrainingOptions, args: HeadTrainingArguments) -> Loaded:
     return model, tokenizer, tokenize(train, tokenizer, args, prefix), tokenize(valid, tokenizer, args, prefix)
 
 
-def data_of(options: Mapping[str, str | bool | None]) -> tuple[Dataset, Dataset]:
+def data_of(options: Mapping[str, object]) -> tuple[Dataset, Dataset]:
     """Rows of document and summary to train on, and to validate with."""
     from unbottle.data import PairSource, read_pairs
     from unbottle.data.sources import Part, parts_of
@@ -133,9 +133,7 @@ def data_of(options: Mapping[str, str | bool | None]) -> tuple[Dataset, Dataset]
     return rows.select(range(start)), rows.select(range(start, end))
 
 
-def tokenize(
-    rows: Dataset, tokenizer: PreTrainedTokenizerBase, args: HeadTrainingArguments, prefix: str
-) -> Pairs:
+def tokenize(rows: Dataset, tokenizer: PreTrainedTokenizerBase, args: HeadTrainingArguments, prefix: str) -> Pairs:
     """Rows as tokens. Warns of documents and summaries that are truncated."""
     from unbottle.data import Pairs
     from unbottle.train.arguments import SummarizeTrainingArguments

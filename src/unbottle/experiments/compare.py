@@ -41,9 +41,9 @@ from unbottle.experiments.workspace import CONTENT, Lab
 from unbottle.head.projection import DEFAULT_FORM
 from unbottle.progress import Progress
 from unbottle.train import Settings
-from unbottle.train.presets import TINY
 from unbottle.train.divergence import DivergenceError
 from unbottle.train.hidden_state_cache import WindowsWithStates, cache_hidden_states
+from unbottle.train.presets import TINY
 
 
 def named_model(preset: AnyPreset) -> dict[str, Backbone]:
@@ -180,7 +180,7 @@ class CompareLab(Lab):
 
     def reader(self, model: Any, part: str) -> Any:
         """What predicts the windows of a part: the model, or its head and what the frozen model said about them."""
-        return ReadAlready(model, self.stored(model, part)) if self.frozen else model
+        return ReadAlready(model, self.cache_hidden_states(model, part)) if self.frozen else model
 
     def cache_hidden_states(self, model: Any, part: str) -> WindowsWithStates:
         return cache_hidden_states(model, self.parts[part], self.usual, self.report)
@@ -205,7 +205,7 @@ class CompareLab(Lab):
 
     def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
         if self.frozen:
-            cache_hidden_states(model, data, settings, report)  # what is read once for all rows is no part of this one's time
+            cache_hidden_states(model, data, settings, report)  # once for all rows: no part of this one's time
         started = time.process_time()
         super().fit(model, data, settings, report=report, tokenizer=tokenizer)
         self.cpu[Path(settings.output)] = time.process_time() - started

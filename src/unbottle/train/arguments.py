@@ -29,18 +29,18 @@ NOT_SUPPORTED = {  # flags of TrainingArguments: why they can not be set here
     "resume_from_checkpoint": "a run resumes from its last checkpoint when the same command is run again",
     "save_only_model": "a checkpoint holds all that a run needs to resume",
 }
-FREE = frozenset(  # may change when a run is resumed: no weight and no loss depends on them
-    "output_dir hidden_states_dir report_to run_name project trackio_space_id trackio_bucket_id trackio_static_space_id "
-    "save_strategy save_steps save_total_limit save_on_each_node push_to_hub hub_token hub_private_repo hub_model_id "
-    "hub_strategy hub_always_push hub_revision log_level log_level_replica log_on_each_node disable_tqdm use_cpu debug "
-    "per_device_train_batch_size per_device_eval_batch_size dataloader_num_workers dataloader_pin_memory "
-    "dataloader_persistent_workers dataloader_prefetch_factor dataloader_multiprocessing_context ddp_backend "
-    "ddp_timeout ddp_bucket_cap_mb ddp_broadcast_buffers ddp_find_unused_parameters ddp_static_graph fsdp fsdp_config "
-    "deepspeed accelerator_config parallelism_config local_rank do_train do_eval do_predict eval_strategy "
-    "gradient_checkpointing gradient_checkpointing_kwargs torch_empty_cache_steps skip_memory_metrics "
-    "eval_accumulation_steps prediction_loss_only".split()
-)
-
+FREE = {  # may change when a run is resumed: no weight and no loss depends on them
+    "output_dir", "hidden_states_dir", "report_to", "run_name", "project", "trackio_space_id", "trackio_bucket_id",
+    "trackio_static_space_id", "save_strategy", "save_steps", "save_total_limit", "save_on_each_node", "push_to_hub",
+    "hub_token", "hub_private_repo", "hub_model_id", "hub_strategy", "hub_always_push", "hub_revision", "log_level",
+    "log_level_replica", "log_on_each_node", "disable_tqdm", "use_cpu", "debug", "per_device_train_batch_size",
+    "per_device_eval_batch_size", "dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers",
+    "dataloader_prefetch_factor", "dataloader_multiprocessing_context", "ddp_backend", "ddp_timeout",
+    "ddp_bucket_cap_mb", "ddp_broadcast_buffers", "ddp_find_unused_parameters", "ddp_static_graph", "fsdp",
+    "fsdp_config", "deepspeed", "accelerator_config", "parallelism_config", "local_rank", "do_train", "do_eval",
+    "do_predict", "eval_strategy", "gradient_checkpointing", "gradient_checkpointing_kwargs",
+    "torch_empty_cache_steps", "skip_memory_metrics", "eval_accumulation_steps", "prediction_loss_only",
+}  # fmt: skip
 SUMMARY = (
     "learning_rate", "head_lr_multiplier", "batch_size", "gradient_accumulation_steps", "num_train_epochs",
     "max_steps", "lr_scheduler_type", "warmup_steps", "adam_epsilon", "weight_decay", "max_grad_norm", "seed",
@@ -111,7 +111,7 @@ class HeadTrainingArguments(TrainingArguments):
     include_num_input_tokens_seen: str | bool = True
     remove_unused_columns: bool = False
     label_names: list[str] | None = field(default_factory=lambda: ["labels"])
-    report_to: None | str | list[str] = field(
+    report_to: None | str | list[str] = field(  # noqa: RUF036  # the order that HfArgumentParser understands
         default=None,
         metadata={"help": "Loggers: tensorboard, wandb, trackio, none, ... [tensorboard in output_dir/logs]"},
     )

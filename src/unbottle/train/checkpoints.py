@@ -30,7 +30,8 @@ def seal(temporary: Path, folder: Path) -> Path:
     """Add a manifest to a checkpoint that was written elsewhere, and move it into `folder`. Returns its final path."""
     with whole_disk(folder):
         files = sorted(path for path in temporary.rglob("*") if path.is_file())
-        write_json(temporary / MANIFEST, {path.relative_to(temporary).as_posix(): _size_and_crc(path) for path in files})
+        manifest = {path.relative_to(temporary).as_posix(): _size_and_crc(path) for path in files}
+        write_json(temporary / MANIFEST, manifest)
         put_folder(temporary, folder / temporary.name)
     return folder / temporary.name
 

@@ -26,7 +26,10 @@ SHOWN = 8  # rows that an error message names; the file has all
 
 def number_rows(data: Dataset[Row]) -> Dataset[Row]:
     """The same data, with the index of each row."""
-    return NumberedRows(data) if isinstance(data, Sized) else NumberedStream(data)
+    if isinstance(data, Sized):
+        return NumberedRows(data)
+    assert isinstance(data, Iterable)
+    return NumberedStream(data)
 
 
 class NumberedRows(Dataset[Row]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from itertools import islice
+from typing import cast
 
 import torch
 from torch.utils.data import Dataset
@@ -30,10 +31,9 @@ def estimate(
     With train_mode "head" the frozen backbone reads each window once, and a step is one of the head alone. With "lora"
     the time is that of training all weights, an upper bound.
     """
-    examples = len(train) if hasattr(train, "__len__") else None
+    examples = len(train) if isinstance(train, Sized) else None
     steps = number_of_steps(examples, args)
-    assert isinstance(train, Iterable) or hasattr(train, "__getitem__")
-    rows: list[Row] = [*islice(iter(train), args.batch_size)]
+    rows: list[Row] = [*islice(cast("Iterable[Row]", train), args.batch_size)]
     has_head = isinstance(model, HeadMixin)
     head_only = has_head and args.train_mode == "head"
     reading, step = step_seconds(model, collate(rows), args.device, head_only=head_only)
@@ -49,7 +49,7 @@ def estimate(
     if cached and examples is not None and not model.config.is_encoder_decoder:
         batches = steps * args.gradient_accumulation_steps
         seconds = examples / args.batch_size * reading + batches * max(step - reading, 0.0)
-        windows = examples + (len(valid) if hasattr(valid, "__len__") else 0)
+        windows = examples + (len(valid) if isinstance(valid, Sized) else 0)
         with torch.no_grad():
             layers = layers_of(model.eval(), {"input_ids": rows[0]["input_ids"][None].to(model.device)})
         disk["hidden states"] = windows * layers.numel() * getattr(torch, args.hidden_states_dtype).itemsize

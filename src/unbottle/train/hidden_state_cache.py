@@ -14,7 +14,7 @@ import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -37,6 +37,7 @@ STORE, CHECKSUM = "store", "crc32"  # in the header of each file
 UNIMPORTANT = ("_name_or_path", "architectures", "transformers_version", "use_cache", "unbottle")  # of a config
 
 
+@runtime_checkable
 class Windows(Protocol):
     """Rows of {"input_ids", "labels"}, as unbottle.data.Windows."""
 
@@ -113,7 +114,9 @@ class StateStore:
                 problem = "it was edited"
             else:
                 return True
-        warnings.warn(f"{self._file(shard)} is not used ({problem}): these hidden states are computed again.", stacklevel=2)
+        warnings.warn(
+            f"{self._file(shard)} is not used ({problem}): these hidden states are computed again.", stacklevel=2
+        )
         return False
 
     def _check_disk_space(self, missing: int) -> None:
@@ -189,7 +192,8 @@ class WindowsWithStates(Dataset[Row]):
     """Windows, each with the hidden states of the backbone under the key `layers`."""
 
     def __init__(self, windows: Windows, store: StateStore) -> None:
-        self.windows, self.store = windows, store
+        self.windows: Any = windows  # with attributes of its own
+        self.store = store
 
     def __len__(self) -> int:
         return len(self.windows)

@@ -23,7 +23,7 @@ from unbottle.progress import Progress
 from unbottle.train.arguments import HeadTrainingArguments
 from unbottle.train.callbacks import silent
 from unbottle.train.distributed import Row, gather_state_dict, is_sharded, on_first_process
-from unbottle.train.hidden_state_cache import cache_hidden_states
+from unbottle.train.hidden_state_cache import Windows, cache_hidden_states
 
 if TYPE_CHECKING:
     from unbottle.head import Head
@@ -105,10 +105,10 @@ class HeadTraining(FullTraining):
         model.requires_grad_(False)
         model.head.requires_grad_(True)
         self.model = FrozenBackbone(model)
-        cached = hasattr(train, "__len__") and not model.head.config.method.wbwr
-        if cached and not model.config.is_encoder_decoder:
+        if isinstance(train, Windows) and not model.head.config.method.wbwr and not model.config.is_encoder_decoder:
             self.train = cache_hidden_states(model, train, args, report or silent)
-            self.valid = None if valid is None else cache_hidden_states(model, valid, args, report or silent)
+            if isinstance(valid, Windows):
+                self.valid = cache_hidden_states(model, valid, args, report or silent)
 
     def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase | None, training: TrainingRecord) -> None:
         for name, parameter in self.base.named_parameters():
@@ -121,19 +121,19 @@ MODES = {"all": FullTraining, "head": HeadTraining, "lora": LoraTraining}
 
 def save_folder(
     final: Path,
-    model: PreTrainedModel,
+    model: nn.Module,
     tokenizer: PreTrainedTokenizerBase | None = None,
     training: TrainingRecord | None = None,
 ) -> None:
     """Call save_pretrained, and rename the folder when all files are there. The model card of a model with a head has
     the numbers of its training."""
-    weights = {"state_dict": gather_state_dict(model)} if is_sharded(model) else {}
+    state_dict = gather_state_dict(model) if is_sharded(model) else None
 
     def write() -> None:
         temporary = final.with_name(f".{final.name}.writing")
         shutil.rmtree(temporary, ignore_errors=True)
         with whole_disk(final.parent):
-            model.save_pretrained(temporary, **weights)
+            cast("PreTrainedModel", model).save_pretrained(temporary, state_dict=state_dict)
             if training is not None and isinstance(model, HeadMixin):
                 model_card(model, training=training).save(temporary / FILE)
             if tokenizer is not None:
@@ -193,4 +193,5 @@ class FrozenBackbone(nn.Module):
             logits_to_keep=0,
             skip_logits=True,
         )
+        assert answer.loss is not None
         return {"loss": answer.loss}

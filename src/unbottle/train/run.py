@@ -78,7 +78,7 @@ def train_lm(
     """Train a causal model, with a head or without, on windows of tokens. The model is modified in place.
 
     `train` and `valid` (or None) are data sets of {"input_ids", "labels"}. The trained model is saved to
-    output_dir/model. `data_name` is what the model card says about the data: the name of a Hub data set, but not a path.
+    output_dir/model. `data_name` is for the model card, which names a Hub data set, but no path.
     If interrupted, call it again to resume: the run ends with the weights and losses of an uninterrupted one, bit for
     bit, in one process on the same machine.
     """
@@ -350,11 +350,12 @@ def _train(trainer: HeadTrainer, checkpoint: Path | None, report: Progress | Non
 def _result(trainer: HeadTrainer, record: Json) -> Result:
     history = trainer.state.log_history
     before = [(0, record["before"]["valid_loss"])] if "before" in record else []
+    after = [(int(line["step"]), line["eval_loss"]) for line in history if "eval_loss" in line]
     seconds, tokens = trainer.seconds, int(trainer.state.num_input_tokens_seen)
     return Result(
         steps=trainer.state.global_step,
-        losses=tuple((line["step"], line["loss"]) for line in history if "loss" in line),
-        valid_losses=tuple(before + [(line["step"], line["eval_loss"]) for line in history if "eval_loss" in line]),
+        losses=tuple((int(line["step"]), line["loss"]) for line in history if "loss" in line),
+        valid_losses=(*before, *after),
         tokens=tokens,
         seconds=seconds,
         tokens_per_second=tokens / max(seconds, 1e-9),

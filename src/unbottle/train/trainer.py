@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -87,6 +87,11 @@ def check_engine(fsdp_version: int | None, zero_stage: int | None) -> None:
         )
 
 
+def fresh_folder(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+
+
 @contextmanager
 def embeddings_in_root(model: nn.Module) -> Iterator[None]:
     """Keep tied embeddings in the root unit of FSDP2, where they are gathered for the whole forward pass.
@@ -114,7 +119,7 @@ class HeadTrainer(Trainer):
     args: HeadTrainingArguments
     model: PreTrainedModel
     optimizer: AcceleratedOptimizer
-    lr_scheduler: torch.optim.lr_scheduler.LRScheduler
+    lr_scheduler: torch.optim.lr_scheduler.LambdaLR
 
     def __init__(
         self,
@@ -175,7 +180,7 @@ class HeadTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader[Batch]:
         """Several processes read the batches of one, each its part. A stream is read by the first process."""
-        rows = self.train_dataset
+        rows: Any = self.train_dataset
         if world_size() == 1 or isinstance(rows, IterableDataset):
             return super().get_train_dataloader()
         from accelerate.data_loader import SeedableRandomSampler
@@ -186,8 +191,8 @@ class HeadTrainer(Trainer):
         random_order = SeedableRandomSampler(rows, data_seed=self.args.data_seed)
         return self._shared(rows, random_order if strategy == "random" else SequentialSampler(rows))
 
-    def get_eval_dataloader(self, eval_dataset: Dataset[Batch] | None = None) -> DataLoader[Batch]:
-        rows = self.eval_dataset if eval_dataset is None else eval_dataset
+    def get_eval_dataloader(self, eval_dataset: str | Dataset[Batch] | None = None) -> DataLoader[Batch]:
+        rows: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if world_size() == 1 or isinstance(rows, IterableDataset):
             return super().get_eval_dataloader(eval_dataset)
         return self._shared(rows, SequentialSampler(rows))
@@ -225,9 +230,7 @@ class HeadTrainer(Trainer):
                 optimizer.add_param_group({**group, "params": of_head, "lr": lr})
         return optimizer
 
-    def training_step(
-        self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None
-    ) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """Stop at a loss that is NaN or explodes, before it gets into a checkpoint."""
         self.monitor.check_batch(self.state.global_step + 1, inputs)
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
@@ -309,7 +312,7 @@ class HeadTrainer(Trainer):
     def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
         """All processes write their part to a temporary folder; the first then completes and renames it."""
         temporary = self.folder / WRITING / f"{PREFIX}{self.state.global_step}"
-        on_first_process(lambda: (shutil.rmtree(temporary, ignore_errors=True), temporary.mkdir(parents=True)))
+        on_first_process(lambda: fresh_folder(temporary))
         self.store_flos()
         with whole_disk(self.folder / CHECKPOINTS):
             try:
@@ -342,11 +345,9 @@ class HeadTrainer(Trainer):
         if is_first():
             for part in [*self.callback_handler.callbacks, self.control]:
                 if isinstance(part, ExportableState):
-                    self.state.stateful_callbacks[type(part).__name__] = part.state()
+                    cast("dict[str, object]", self.state.stateful_callbacks)[type(part).__name__] = part.state()
             self.state.save_to_json(str(folder / TRAINER_STATE))
-            write_json(
-                folder / MIDWAY, {"loss": loss, "logged": self._globalstep_last_logged, "seconds": self.seconds}
-            )
+            write_json(folder / MIDWAY, {"loss": loss, "logged": self._globalstep_last_logged, "seconds": self.seconds})
 
     @torch.no_grad()
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
