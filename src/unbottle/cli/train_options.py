@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -31,17 +31,16 @@ from unbottle.train.presets import (
 )
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
     from torch.utils.data import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from unbottle.eval.generation import Decoding
     from unbottle.train.arguments import HeadTrainingArguments
     from unbottle.train.distributed import Row
     from unbottle.train.run import Result
 
     Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase, Dataset[Row], Dataset[Row] | None]
 
-Settings = TypeVar("Settings", bound="DataclassInstance")
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 DEFAULT_PRESET = "paper"
 SHOWN = (  # in --help; --help-all shows every argument
@@ -56,7 +55,7 @@ ALIASES = {  # short names that commands show
 }  # fmt: skip
 OWN = {"device": "str", "precision": "str", "shuffle": "bool"}  # short names of several arguments: their kind
 MANY = 20  # choices: more are not listed
-METAVARS = {"int": "N", "float": "X", "list": "NAME,...", "json": "JSON"}
+METAVARS = {"int": "N", "float": "X", "list": "NAME,...", "json": "DICT"}
 DRY_RUN = "Check model and data, print the configuration and what the run would take, and exit. Nothing is written."
 FORM_HELP = "Parameterization of the output layer: scaled, paper, residual or steady. [scaled; paper with its presets]"
 EVAL_DATA_HELP = "Data for validation. [the validation part of --data, or 2 % of it]"
@@ -275,19 +274,17 @@ def convert(name: str, raw: object, kind: str, *, optional: bool) -> object:
     raise ValueError(f"{name} {text!r}: give {'a whole number' if kind == 'int' else 'a number'}.")
 
 
-def replace_fields(settings: Settings, changes: Mapping[str, object]) -> Settings:
-    """A frozen dataclass with other values, as a command line spells them."""
+def replace_fields(settings: Decoding, changes: Mapping[str, object]) -> Decoding:
+    """Settings with other values, as a command line spells them."""
     types = {field.name: str(field.type) for field in fields(settings)}
     for name in changes:
         if name not in types:
             raise ValueError(f"setting {name!r}: unknown. Known: {', '.join(types)}.")
-    return replace(
-        settings,
-        **{
-            name: convert(name, value, types[name].split(" ")[0], optional="None" in types[name])
-            for name, value in changes.items()
-        },
-    )
+    values: dict[str, Any] = {
+        name: convert(name, value, types[name].split(" ")[0], optional="None" in types[name])
+        for name, value in changes.items()
+    }
+    return replace(settings, **values)
 
 
 def read_config_file(path: Path) -> dict[str, object]:

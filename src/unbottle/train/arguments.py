@@ -124,11 +124,9 @@ class HeadTrainingArguments(TrainingArguments):
         for name, reason in NOT_SUPPORTED.items():
             if getattr(self, name):
                 raise ValueError(f"{name} is not supported: {reason}.")
-        if not self.output_dir:
-            raise ValueError("output_dir is empty: name a folder for the run.")
         self._share_batch(launched())
         self.data_seed = self.seed if self.data_seed is None else self.data_seed
-        self.run_name = self.run_name or Path(self.output_dir).name
+        self.run_name = self.run_name or Path(self.output_dir or "").name
         if self.report_to is None:
             self.report_to = ["tensorboard"] if importlib.util.find_spec("tensorboard") else []
         elif not isinstance(self.report_to, str):

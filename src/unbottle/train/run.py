@@ -211,6 +211,8 @@ def check_summarize(model: PreTrainedModel, train: Dataset[Row], args: Summarize
 
 def _check_mode(model: PreTrainedModel, args: HeadTrainingArguments) -> None:
     target = innermost(model)
+    if not args.output_dir:
+        raise ValueError("output_dir is empty: name a folder for the run.")
     if args.train_mode == "lora" and target is not model:
         raise ValueError("train_mode 'lora': this model has adapters already. Give the plain model, or train 'all'.")
     if args.train_mode != "head":
