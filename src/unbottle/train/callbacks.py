@@ -13,7 +13,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerControl as Control
 from transformers.utils import logging
 
 from unbottle.hf.pretrained import without_bars
@@ -48,17 +49,13 @@ class ProgressCallback(TrainerCallback):
     def __init__(self, trainer: HeadTrainer, report: Progress | None, checkpoint: str | None) -> None:
         self.trainer, self.report, self.checkpoint = trainer, report, checkpoint
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: Control, **kwargs: object) -> None:
         if self.checkpoint is not None:
             self.trainer.restore_midway(self.checkpoint)
         self.trainer.started = time.monotonic()
         self.first_step, self.first_token = state.global_step, state.num_input_tokens_seen
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: Control, **kwargs: object) -> None:
         if self.report is not None:
             elapsed = max(time.monotonic() - self.trainer.started, 1e-9)
             speed = (state.num_input_tokens_seen - self.first_token) / elapsed
@@ -72,9 +69,7 @@ class OnTrainBegin(TrainerCallback):
     def __init__(self, evaluate: Callable[[], None]) -> None:
         self.evaluate = evaluate
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: Control, **kwargs: object) -> None:
         with torch.random.fork_rng(devices=[]):  # what is drawn here must not change what training draws
             self.evaluate()
 
@@ -133,9 +128,7 @@ class Preemption(TrainerCallback):
         if self.requested:
             raise self._preempted()
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: Control, **kwargs: object) -> None:
         self.requested = bool(all_reduce_sum(torch.tensor(float(self.requested), device=args.device)))
         if self.requested:
             control.should_save = control.should_training_stop = True

@@ -44,6 +44,10 @@ class FullTraining:
     ) -> None:
         self.base, self.train, self.valid = model, train, valid
         self.model: nn.Module = model
+        self.prepare(args, report or silent)
+
+    def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
+        """Set what the Trainer gets: `model`, `train` and `valid`."""
 
     def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase | None, training: TrainingRecord) -> None:
         save_folder(folder / MODEL, self.base, tokenizer, training)
@@ -52,15 +56,8 @@ class FullTraining:
 class LoraTraining(FullTraining):
     """Trains adapters of PEFT and the full head. Saves folder/adapter, and folder/model with the adapters merged."""
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        train: Dataset[Row],
-        valid: Dataset[Row] | None,
-        args: HeadTrainingArguments,
-        report: Progress | None,
-    ) -> None:
-        super().__init__(model, train, valid, args, report)
+    def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
+        model = self.base
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError as error:
@@ -91,24 +88,21 @@ class HeadTraining(FullTraining):
     (1,024 tokens of T5 small are 2 MB).
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        train: Dataset[Row],
-        valid: Dataset[Row] | None,
-        args: HeadTrainingArguments,
-        report: Progress | None,
-    ) -> None:
-        super().__init__(model, train, valid, args, report)
+    def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
+        model = self.base
         assert isinstance(model, HeadMixin)
         self.trainable = {name: p.requires_grad for name, p in model.named_parameters()}
         model.requires_grad_(False)
         model.head.requires_grad_(True)
         self.model = FrozenBackbone(model)
-        if isinstance(train, Windows) and not model.head.config.method.wbwr and not model.config.is_encoder_decoder:
-            self.train = cache_hidden_states(model, train, args, report or silent)
-            if isinstance(valid, Windows):
-                self.valid = cache_hidden_states(model, valid, args, report or silent)
+        if (
+            isinstance(self.train, Windows)
+            and not model.head.config.method.wbwr
+            and not model.config.is_encoder_decoder
+        ):
+            self.train = cache_hidden_states(model, self.train, args, report)
+            if isinstance(self.valid, Windows):
+                self.valid = cache_hidden_states(model, self.valid, args, report)
 
     def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase | None, training: TrainingRecord) -> None:
         for name, parameter in self.base.named_parameters():

@@ -25,78 +25,38 @@ Values = dict[str, object]  # arguments by name
 
 # Beside the paper's, presets are ours. "head": a new output layer on a frozen backbone, where larger steps are safe;
 # "lora": adapters in the backbone and the full head; "scratch": a small model from random weights.
+_WARM: Values = {"adam_epsilon": TINY, "warmup_steps": 20}
+_SCRATCH: Values = {
+    "batch_size": 16, "learning_rate": 1e-3, "adam_epsilon": TINY, "weight_decay": 0.1, "max_grad_norm": 1.0,
+    "lr_scheduler_type": "cosine", "warmup_steps": 100,
+}  # fmt: skip
+_HEAD: Values = {"train_mode": "head", "batch_size": 8, "max_grad_norm": 1.0, **_WARM}
+_LORA: Values = {"train_mode": "lora", "batch_size": 8, "max_grad_norm": 1.0, "learning_rate": 2e-4, **_WARM}
+_CONSTANT: Values = {"lr_scheduler_type": "constant_with_warmup"}
 PRESETS: dict[str, Values] = {
     "paper": {},  # GPT-2 small, one epoch: the defaults of LMTrainingArguments
     "paper-medium": {"num_train_epochs": 0.4},  # GPT-2 medium
-    "head": {
-        "train_mode": "head",
-        "batch_size": 8,
-        "learning_rate": 1e-4,
-        "adam_epsilon": TINY,
-        "max_grad_norm": 1.0,
-        "warmup_steps": 20,
-        "num_train_epochs": 3.0,
-    },
-    "lora": {
-        "train_mode": "lora",
-        "batch_size": 8,
-        "learning_rate": 2e-4,
-        "adam_epsilon": TINY,
-        "max_grad_norm": 1.0,
-        "warmup_steps": 20,
-    },
-    "scratch": {
-        "batch_size": 16,
-        "learning_rate": 1e-3,
-        "adam_epsilon": TINY,
-        "weight_decay": 0.1,
-        "max_grad_norm": 1.0,
-        "lr_scheduler_type": "cosine",
-        "warmup_steps": 100,
-        "num_train_epochs": 5.0,
-    },
+    "head": {**_HEAD, "learning_rate": 1e-4, "num_train_epochs": 3.0},
+    "lora": _LORA,
+    "scratch": {**_SCRATCH, "num_train_epochs": 5.0},
 }
-_CONSTANT: Values = {"adam_epsilon": TINY, "lr_scheduler_type": "constant_with_warmup", "warmup_steps": 20}
 SUMMARIZE_PRESETS: dict[str, Values] = {
     "paper": {},  # T5 and BART on CNN/DM, XSUM and SAMSum: the defaults of SummarizeTrainingArguments
     "paper-booksum": {"num_train_epochs": 5.0},  # paragraphs
     "paper-booksum-bart-large": {"num_train_epochs": 5.0, "learning_rate": 1e-5},  # larger was not always stable
-    "head": {"train_mode": "head", "learning_rate": 1e-3, **_CONSTANT},
-    "lora": {"train_mode": "lora", "learning_rate": 2e-4, **_CONSTANT},
-    "scratch": {
-        "batch_size": 16,
-        "learning_rate": 1e-3,
-        "adam_epsilon": TINY,
-        "weight_decay": 0.1,
-        "lr_scheduler_type": "cosine",
-        "warmup_steps": 100,
-        "num_train_epochs": 10.0,
-    },
+    "head": {**_HEAD, **_CONSTANT, "learning_rate": 1e-3},
+    "lora": {**_LORA, **_CONSTANT},
+    "scratch": {**_SCRATCH, "num_train_epochs": 10.0},
 }
 
 SHORT_NAMES = {  # of arguments; accepted on the command line, in files, and in the records of earlier versions
-    "output": "output_dir",
-    "train": "train_mode",
-    "length": "window_length",
-    "source_length": "max_source_length",
-    "target_length": "max_target_length",
-    "prefix": "source_prefix",
-    "batch": "batch_size",
-    "accumulate": "gradient_accumulation_steps",
-    "lr": "learning_rate",
-    "head_lr": "head_lr_multiplier",
-    "eps": "adam_epsilon",
-    "clip": "max_grad_norm",
-    "schedule": "lr_scheduler_type",
-    "epochs": "num_train_epochs",
-    "lora_rank": "lora_r",
-    "states": "hidden_states_dir",
-    "states_dtype": "hidden_states_dtype",
-    "log_every": "logging_steps",
-    "eval_every": "eval_steps",
-    "save_every": "save_steps",
-    "keep": "save_total_limit",
-}
+    "output": "output_dir", "train": "train_mode", "length": "window_length", "source_length": "max_source_length",
+    "target_length": "max_target_length", "prefix": "source_prefix", "batch": "batch_size", "lr": "learning_rate",
+    "accumulate": "gradient_accumulation_steps", "head_lr": "head_lr_multiplier", "eps": "adam_epsilon",
+    "clip": "max_grad_norm", "schedule": "lr_scheduler_type", "epochs": "num_train_epochs", "lora_rank": "lora_r",
+    "states": "hidden_states_dir", "states_dtype": "hidden_states_dtype", "log_every": "logging_steps",
+    "eval_every": "eval_steps", "save_every": "save_steps", "keep": "save_total_limit",
+}  # fmt: skip
 CHOICES = {
     "train_mode": ("all", "head", "lora"),
     "hidden_states_dtype": ("float32", "bfloat16", "float16"),
