@@ -30,7 +30,7 @@ from strategies import methods
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 import unbottle
-from unbottle.cli.models import from_nothing
+from unbottle.cli.models import random_model
 from unbottle.cli.train_options import from_file, settings_of
 from unbottle.data import PairSource, TextSource, read_pairs, read_texts
 from unbottle.data.sources import read_rows
@@ -200,7 +200,7 @@ MODELS = st.one_of(
 
 def model_config(text: str) -> None:
     with refusals():
-        model, tokenizer = from_nothing(text, str(tokenizer_folder()))
+        model, tokenizer = random_model(text, str(tokenizer_folder()))
         assert model.get_input_embeddings().weight.shape[0] >= len(tokenizer)
 
 

@@ -27,13 +27,13 @@ THIRD_PARTY = {
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
     "data": {"torch", "transformers", "datasets", "numpy", "pyarrow"},
-    "train": {"torch", "transformers", "accelerate", "deepspeed", "peft", "datasets", "numpy", "safetensors"},
+    "train": {"torch", "transformers", "accelerate", "deepspeed", "peft", "numpy", "safetensors", "huggingface_hub"},
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
     "experiments": {"torch", "transformers", "tokenizers", "numpy"},
     "app": {"gradio"},
-    "cli": {"typer", "rich", "yaml", "transformers", "torch", "packaging"},
+    "cli": {"typer", "rich", "yaml", "transformers", "torch", "datasets", "packaging"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

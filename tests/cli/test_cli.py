@@ -240,11 +240,11 @@ def test_what_we_show_works(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it but the work: a command can be told to do nothing. Models of the hub are those of a shape."""
     monkeypatch.setattr("unbottle.cli.methods.own_config", lambda model: shape_config("t5-small"))
     monkeypatch.setattr("unbottle.hub_access.unavailable", lambda *args: "")
-    for command in ("train_lm", "train_summarize"):  # whose dry run looks for model and data
-        monkeypatch.setattr(f"unbottle.cli.{command}.check_place", lambda *args: None)
-        monkeypatch.setattr(f"unbottle.cli.{command}.estimated", lambda *args: {})
-    monkeypatch.setattr("unbottle.cli.train_lm.check_model", lambda path: None)
-    monkeypatch.setattr("unbottle.cli.train_summarize.check_model", lambda path: None)
+    for name in ("check_place", "check_model"):  # the dry run of training looks for model and data
+        monkeypatch.setattr(f"unbottle.cli.train_options.{name}", lambda *args: None)
+    for command in ("train_lm", "train_summarize"):
+        monkeypatch.setattr(f"unbottle.cli.{command}.load", lambda *args: (None, None, None, None))
+    monkeypatch.setattr("unbottle.train.estimate.estimate", lambda *args: {})
     _, *words = shlex.split(line)
     is_real = words[0] in ONLY_PRINT or words[0].startswith("-") or {"--help", "--dry-run"} & {*words}
     assert main([*words, *([] if is_real else ["--dry-run"])]) == 0

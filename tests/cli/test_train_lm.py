@@ -55,9 +55,9 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
     assert result["steps"] == 4
     assert [step for step, _ in result["losses"]] == [1, 2, 3, 4]
     assert [step for step, _ in result["valid_perplexities"]] == [0, 4]
-    assert config["settings"]["train"] == train
-    assert config["settings"]["lr"] == 1e-3
-    assert config["settings"]["eps"] == 1e-6
+    assert config["settings"]["train_mode"] == train
+    assert config["settings"]["learning_rate"] == 1e-3
+    assert config["settings"]["adam_epsilon"] == 1e-6
     model = AutoModelForCausalLM.from_pretrained(output / "model")
     assert str(model.head.config.method) == METHOD
     assert model.head.config.form == "scaled", "whatever is trained"
@@ -67,12 +67,12 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
     scores = {score.metric_type: score.metric_value for score in card.data.eval_results}
     assert scores == {"loss": result["valid_losses"][-1][1], "perplexity": result["valid_perplexities"][-1][1]}
     rows = card.text.splitlines()
-    assert {"| lr | 0.001 |", "| steps | 4 |", f"| tokens | {result['tokens']:,} |"} <= {*rows}
+    assert {"| learning_rate | 0.001 |", "| steps | 4 |", f"| tokens | {result['tokens']:,} |"} <= {*rows}
     assert str(tmp_path) not in card.content
     assert str(Path(base["text"]).parent) not in card.content
     assert main([*line, *QUICK, "--output", str(output)]) == 0  # once more: nothing is left to do
     capsys.readouterr()
-    assert "lr was 0.001 and is 0.002 now" in refused(
+    assert "learning_rate was 0.001 and is 0.002 now" in refused(
         capsys, *line[2:], *QUICK, "--lr", "0.002", "--output", str(output)
     )
 
@@ -150,7 +150,8 @@ def test_dry_run_and_where_settings_come_from(tmp_path: Path, capsys: pytest.Cap
     line = ("--config-file", str(tmp_path / "all.yaml"), "--batch", "5", "--set", "seed=7", "--set", "shuffle=no")
     assert main(["train", "lm", *line, "--dry-run", "--output", str(tmp_path / "nothing")]) == 0
     found = json.loads(capsys.readouterr().out)
-    wanted = {"model": "gpt2", "train": "head", "lr": 1e-4, "batch": 5, "seed": 7, "shuffle": False, "clip": 1.0}
+    wanted = {"model": "gpt2", "train_mode": "head", "learning_rate": 1e-4, "batch_size": 5, "seed": 7}
+    wanted |= {"train_sampling_strategy": "sequential", "max_grad_norm": 1.0}
     assert wanted.items() <= found["settings"].items()
     assert found["settings"]["report_to"] == ["wandb"]
     assert "torch" in found["versions"]
@@ -194,11 +195,12 @@ def test_parts_of_its_own(base: dict[str, str], tmp_path: Path) -> None:
 
 def test_the_example_file_is_understood(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("check_model", "check_place"):
-        monkeypatch.setattr(f"unbottle.cli.train_lm.{name}", lambda path: None)
-    monkeypatch.setattr("unbottle.cli.train_lm.estimated", lambda run, settings: {})
+        monkeypatch.setattr(f"unbottle.cli.train_options.{name}", lambda path: None)
+    monkeypatch.setattr("unbottle.cli.train_lm.load", lambda options, args: (None, None, None, None))
+    monkeypatch.setattr("unbottle.train.estimate.estimate", lambda *loaded: {})
     example = Path(__file__).parents[2] / "examples" / "07_train_lm.yaml"
     assert main(["train", "lm", "--config-file", str(example), "--dry-run"]) == 0
-    assert json.loads(capsys.readouterr().out)["settings"]["precision"] == "bfloat16"
+    assert json.loads(capsys.readouterr().out)["settings"]["bf16"] is True
 
 
 def test_a_file_of_settings_with_an_alias_is_refused(tmp_path, capsys) -> None:
@@ -215,11 +217,11 @@ def test_a_file_of_settings_with_an_alias_is_refused(tmp_path, capsys) -> None:
         (("--model", "MODEL"), "give --data"),
         (("--model", "MODEL", "--data", "none.txt"), "none.txt: no such file or folder"),
         (("--model", "MODEL", "--data", "TEXT", "--preset", "best"), "preset 'best': unknown. Known: paper,"),
-        (("--model", "MODEL", "--data", "TEXT", "--set", "speed=9"), "setting 'speed': unknown. Known: output,"),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "sed=9"), "argument 'sed': unknown. Did you mean 'seed'?"),
         (("--model", "MODEL", "--data", "TEXT", "--set", "speed"), "--set 'speed': write KEY=VALUE"),
         (("--model", "MODEL", "--data", "TEXT", "--set", "clip=high"), "clip 'high': give a number."),
         (("--model", "MODEL", "--data", "TEXT", "--set", "batch=1.5"), "batch '1.5': give a whole number."),
-        (("--model", "MODEL", "--data", "TEXT", "--set", "lr=none"), "lr: it can not be none"),
+        (("--model", "MODEL", "--data", "TEXT", "--set", "lr=none"), "lr: it cannot be none"),
         (("--model", "MODEL", "--data", "TEXT", "--set", "shuffle=2"), "shuffle '2': give true or false."),
         (("--model", "MODEL", "--data", "TEXT", "--length", "9999"), "less than a window of 9999 tokens"),
         (("--model", "MODEL", "--data", "TEXT", "--method", "softmax+x"), "unknown part 'x'"),
@@ -242,4 +244,4 @@ def test_a_loss_that_is_no_number_ends_in_one_sentence(base, tmp_path, capsys) -
     tokenizer([TEXT]).save_pretrained(tmp_path / "broken")
     line = ("--model", str(tmp_path / "broken"), "--data", base["text"], *QUICK, "--output", str(tmp_path / "run"))
     assert main(["train", "lm", *line]) == 2
-    assert "the loss is no number (nan) at step 1, on rows" in capsys.readouterr().err
+    assert "loss is NaN at step 1, on rows" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from unbottle.hf.pretrained import prefix_of
 
 pytestmark = [  # what is told to people is no error
     pytest.mark.filterwarnings("default:.*left out:UserWarning"),
-    pytest.mark.filterwarnings("default:.*were cut:UserWarning"),
+    pytest.mark.filterwarnings("default:.*were truncated:UserWarning"),
 ]
 METHOD = "softmax+cepr:20"
 QUICK = ("--source-length", "12", "--target-length", "8", "--max-steps", "2", "--lr", "1e-3", "--set", "device=cpu")
@@ -48,16 +48,16 @@ def test_a_model_is_trained(base: dict[str, str], tmp_path: Path, capsys: pytest
     assert out.splitlines()[-1] == f"Written to {tmp_path}: config.json, result.json"
     assert "Validation: loss " in out
     assert "DATA.jsonl: 1 pair without a document or a summary left out." in err
-    assert "of 58 documents are longer than 12 tokens and were cut" in err
+    assert "of 58 documents are longer than 12 tokens and were truncated" in err
     result, config = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("result", "config"))
     assert result["steps"] == 2
     assert [step for step, _ in result["valid_perplexities"]] == [0, 2]
     wanted = {
-        "lr": 1e-3,
-        "eps": 1e-6,
+        "learning_rate": 1e-3,
+        "adam_epsilon": 1e-6,
         "warmup_steps": 1000,
-        "batch": 8,
-        "prefix": "summarize : ",
+        "batch_size": 8,
+        "source_prefix": "summarize : ",
         "text_column": "body",
     }
     assert wanted.items() <= config["settings"].items()
@@ -72,7 +72,7 @@ def test_a_model_is_trained(base: dict[str, str], tmp_path: Path, capsys: pytest
     assert main(["summarize", str(tmp_path / "a.txt"), "--model", str(tmp_path / "model")]) == 0
     capsys.readouterr()
     assert main(line(base, *given, "--lr", "0.002", "--output", str(tmp_path))) == 2
-    assert "lr was 0.001 and is 0.002 now" in capsys.readouterr().err
+    assert "learning_rate was 0.001 and is 0.002 now" in capsys.readouterr().err
 
 
 def test_from_nothing(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -93,7 +93,7 @@ def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) 
         asked.append((args[0], options["split"]))
         return tiny.rows(3).rename_column("document", "dialogue")
 
-    monkeypatch.setattr(texts, "load_dataset", load)
+    monkeypatch.setattr("unbottle.data.text.load_dataset", load)
     run = {"data": "samsum", "eval_data": None, "text_column": None, "summary_column": None}
     train, valid = data_of(run)
     assert asked == [("knkarthick/samsum", "train"), ("knkarthick/samsum", "validation")]
@@ -103,8 +103,9 @@ def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) 
 def test_a_hub_data_set_with_one_split_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     from unbottle.cli.train_summarize import data_of
 
-    monkeypatch.setattr(texts, "get_dataset_split_names", lambda name, config: ["train"])
-    monkeypatch.setattr(texts, "load_dataset", lambda *args, **options: {"train": tiny.rows(100)}[options["split"]])
+    monkeypatch.setattr("unbottle.data.text.get_dataset_split_names", lambda name, config: ["train"])
+    splits = {"train": tiny.rows(100)}
+    monkeypatch.setattr("unbottle.data.text.load_dataset", lambda *args, **options: splits[options["split"]])
     run = {"data": "owner/pairs", "eval_data": None, "text_column": None, "summary_column": None}
     train, valid = data_of(run)
     assert (len(train), len(valid)) == (96, 2)
@@ -114,9 +115,10 @@ def test_dry_run(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
     given = ("--model", "bart", "--preset", "paper-booksum-bart-large", "--set", "prefix=sum: ", "--batch", "3")
     assert main(line({}, *given, "--dry-run", "--output", str(tmp_path / "none"))) == 0
     settings = json.loads(capsys.readouterr().out)["settings"]
-    wanted = {"lr": 1e-5, "epochs": 5.0, "batch": 3, "prefix": "sum: ", "model": "bart", "schedule": "linear"}
+    wanted = {"learning_rate": 1e-5, "num_train_epochs": 5.0, "batch_size": 3, "source_prefix": "sum: "}
+    wanted |= {"model": "bart", "lr_scheduler_type": "linear"}
     assert wanted.items() <= settings.items()
-    assert "length" not in settings
+    assert "window_length" not in settings
     assert not (tmp_path / "none").exists()
 
 
@@ -129,7 +131,7 @@ def test_dry_run(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
         (("--model", "PLAIN", "--data", "DATA"), "no column 'document'. There are: body, short."),
         (("--model", "PLAIN", "--data", "FEW", *COLUMNS), "9 pairs are too few to hold some out for validation"),
         (("--model", "PLAIN", "--data", "DATA", "--preset", "best"), "preset 'best': unknown. Known: paper, paper-b"),
-        (("--model", "PLAIN", "--data", "DATA", "--set", "length=9"), "setting 'length': unknown. Known: output,"),
+        (("--model", "PLAIN", "--data", "DATA", "--set", "length=9"), "argument 'length': unknown."),
         (("--model", "HEADED", "--method", "ps", "--data", "DATA", "--eval-data", "FEW", *COLUMNS), "has the head"),
     ],
 )

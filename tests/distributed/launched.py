@@ -28,10 +28,11 @@ from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu
 from killing import kill_at
 
 import unbottle.train.checkpoints
+import unbottle.train.trainer
 from unbottle.data import StreamedWindows
 from unbottle.train import Preempted, hidden_state_cache, train_lm, train_summarize
-from unbottle.train.distributed import leave
-from unbottle.train.trainer import ExactTrainer
+from unbottle.train.distributed import barrier, end_group
+from unbottle.train.trainer import HeadTrainer
 
 if importlib.util.find_spec("deepspeed"):
     import deepspeed.ops
@@ -40,8 +41,8 @@ if importlib.util.find_spec("deepspeed"):
 
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
-    "step": (ExactTrainer, "training_step"),
-    "write": (unbottle.train.checkpoints, "write_state"),  # in the middle of a checkpoint
+    "step": (HeadTrainer, "training_step"),
+    "write": (unbottle.train.trainer, "write_state"),  # in the middle of a checkpoint
     "seal": (unbottle.train.checkpoints, "put_folder"),
 }
 
@@ -62,7 +63,7 @@ def environment(engine: str, processes: int, rank: int, port: int) -> dict[str, 
 
 def stand_at(step: int, folder: Path) -> None:
     """Says who stands there, and goes on when it is told to."""
-    original, left = ExactTrainer.training_step, [step]
+    original, left = HeadTrainer.training_step, [step]
 
     def standing(*args, **kwargs):
         left[0] -= 1
@@ -73,7 +74,7 @@ def stand_at(step: int, folder: Path) -> None:
                 time.sleep(0.01)
         return original(*args, **kwargs)
 
-    ExactTrainer.training_step = standing
+    HeadTrainer.training_step = standing
 
 
 def texts():
@@ -119,7 +120,8 @@ def run(job: dict, rank: int) -> None:
     if rank == 0 and "stand" in job:
         stand_at(job["stand"], Path(job["folder"]))
     result = work(job if rank == 0 else job | job.get("second", {}))
-    leave()
+    barrier()
+    end_group()
     if job.get("processes", 1) > 1:
         (Path(job["folder"]) / f"threads-{rank}.json").write_text(json.dumps(threads()))
     if rank == 0:

@@ -85,7 +85,7 @@ def test_a_refusal_is_said_once(lines, tmp_path: Path) -> None:
     done = launched(TORCHRUN, *lines["lm"], "--batch", "3", "--output", str(tmp_path))
     assert done.returncode != 0
     assert done.stderr.count("unbottle: ") == 1
-    assert "unbottle: error: batch 3: 2 processes share a batch. Give a multiple of 2." in done.stderr
+    assert "unbottle: error: batch_size 3: 2 processes share a batch. Give a multiple of 2." in done.stderr
 
 
 def test_other_commands_are_one_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

@@ -62,7 +62,7 @@ def test_a_second_run_in_the_same_folder_is_refused(name: str, found: Found) -> 
 @pytest.mark.parametrize(
     ("name", "difference"),
     [
-        ("settings", r"settings lr \(0\.002\) than process 0 \(0\.001\)"),
+        ("settings", r"settings learning_rate \(0\.002\) than process 0 \(0\.001\)"),
         ("method", r"model head \('softmax\+c'\) than process 0 \('softmax\+cpr:5,20\+mi'\)"),
         ("weights", r"model weights \('\w+'\) than process 0 \('\w+'\)"),
         ("data", r"data train \('\w+'\) than process 0 \('\w+'\)"),

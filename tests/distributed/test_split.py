@@ -11,8 +11,14 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from unbottle.hf import attach
-from unbottle.train.distributed import is_split, put, split_state, whole_state, whole_tensors
-from unbottle.train.trainer import refuse_engine
+from unbottle.train.distributed import (
+    copy_sharded,
+    gather_optimizer_state,
+    gather_tensors,
+    is_sharded,
+    shard_optimizer_state,
+)
+from unbottle.train.trainer import check_engine
 
 
 @pytest.fixture
@@ -61,32 +67,32 @@ def test_pieces_become_whole_and_pieces_again(mesh) -> None:
     pieces.load_state_dict(plain.state_dict())
     for name in ("weight", "bias"):
         cut(pieces, name, mesh)
-    assert is_split(pieces)
-    assert not is_split(plain)
+    assert is_sharded(pieces)
+    assert not is_sharded(plain)
     states = []
     for module in (plain, pieces):
         optimizer = torch.optim.AdamW(module.parameters(), lr=0.1)
         for parameter in module.parameters():
             parameter.grad = torch.ones_like(parameter)
         optimizer.step()
-        states.append((optimizer, whole_state(optimizer)))
+        states.append((optimizer, gather_optimizer_state(optimizer)))
     (_, wanted), (optimizer, found) = states
     assert found["param_groups"] == wanted["param_groups"]
     for number, values in wanted["state"].items():
         for name, value in values.items():
             assert torch.equal(found["state"][number][name], value), name
     again = torch.optim.AdamW(pieces.parameters(), lr=0.1)
-    again.load_state_dict(split_state(again, found))
+    again.load_state_dict(shard_optimizer_state(again, found))
     assert again.state[pieces.weight]["exp_avg"].placements == (Shard(0),)
-    weights = whole_tensors(dict(pieces.named_parameters()))
+    weights = gather_tensors(dict(pieces.named_parameters()))
     assert torch.equal(weights["weight"], plain.weight)
-    put(pieces.weight, torch.zeros(4, 3))
-    assert not whole_tensors(dict(pieces.named_parameters()))["weight"].any()
+    copy_sharded(torch.zeros(4, 3), pieces.weight)
+    assert not gather_tensors(dict(pieces.named_parameters()))["weight"].any()
 
 
 @pytest.mark.parametrize(("engine", "message"), [((1, None), "Set fsdp_version: 2"), ((None, 3), "ZeRO 3 takes")])
 def test_engines_that_take_weights_away_are_refused(engine, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        refuse_engine(*engine)
-    refuse_engine(2, None)
-    refuse_engine(None, 2)
+        check_engine(*engine)
+    check_engine(2, None)
+    check_engine(None, 2)

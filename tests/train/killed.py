@@ -18,15 +18,15 @@ import tiny_training as tiny
 from killing import kill_at
 
 import unbottle.train.checkpoints
+import unbottle.train.hidden_state_cache
+import unbottle.train.modes
+import unbottle.train.trainer
 from unbottle.train import Preempted, train_lm
-from unbottle.train.trainer import LanguageTrainer
+from unbottle.train.trainer import HeadTrainer
 
 PLACES = {
-    "step": (LanguageTrainer, "training_step"),
-    "write": (
-        unbottle.train.checkpoints,
-        "write_state",
-    ),  # in the middle of a checkpoint: weights are there, the rest is not
+    "step": (HeadTrainer, "training_step"),
+    "write": (unbottle.train.trainer, "write_state"),  # in the middle of a checkpoint: only the weights are there
     "seal": (unbottle.train.checkpoints, "put_folder"),  # all files are there, the name is not
     "rotate": (Path, "unlink"),
     "states": (unbottle.train.hidden_state_cache, "put_file"),  # while hidden states are written

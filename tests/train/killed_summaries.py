@@ -14,9 +14,6 @@ import tiny_summaries as tiny
 from killing import kill_at
 
 from unbottle.train import train_summarize
-from unbottle.train.trainer import SummaryTrainer
-
-killed.PLACES["step"] = (SummaryTrainer, "training_step")
 
 
 def run(job: dict, answer: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch: pytest.MonkeyPatch) ->
             raise FULL[0]
         write_state(*args)
 
-    monkeypatch.setattr(plain_checkpoints, "write_state", write)
+    monkeypatch.setattr("unbottle.train.trainer.write_state", write)
     with pytest.raises(OSError, match=FULL_SENTENCE):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-2"]
@@ -75,8 +75,8 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_offered(tmp_path)
     damaged(last / "optimizer.safetensors", "cut")
     with pytest.raises(
         ValueError,
-        match=r"^damaged: .*checkpoint-8 \(optimizer.safetensors has \d+ bytes, not \d+\)\. Delete it to go on from "
-        r"checkpoint-6, which is whole, and run the same command again\.$",
+        match=r"^damaged: .*checkpoint-8 \(optimizer.safetensors has \d+ bytes, not \d+\)\. Delete it to resume from "
+        r"checkpoint-6, which is intact, and run the same command again\.$",
     ):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))
     shutil.rmtree(last)
@@ -89,10 +89,10 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_offered(tmp_path)
     ("name", "damage", "problem"),
     [
         ("a.pt", "cut", "a.pt has 10 bytes, not 20"),
-        ("a.pt", "changed", "a.pt was damaged"),
+        ("a.pt", "changed", "a.pt has another checksum"),
         ("a.pt", "missing", "a.pt is missing"),
         ("manifest.json", "missing", "manifest.json is missing"),
-        ("manifest.json", "cut", "manifest.json can not be read"),
+        ("manifest.json", "cut", "manifest.json cannot be read"),
     ],
 )
 def test_what_makes_a_checkpoint_whole(name: str, damage: str, problem: str, tmp_path) -> None:
@@ -103,7 +103,7 @@ def test_what_makes_a_checkpoint_whole(name: str, damage: str, problem: str, tmp
     (tmp_path / "checkpoint-extra").mkdir()
     assert latest(tmp_path) == tmp_path / "checkpoint-10"
     damaged(tmp_path / "checkpoint-10" / name, damage)
-    with pytest.raises(ValueError, match=rf"checkpoint-10 \({problem}\)\. Delete it to go on from checkpoint-9, which"):
+    with pytest.raises(ValueError, match=rf"checkpoint-10 \({problem}\)\. Delete it to resume from checkpoint-9, "):
         latest(tmp_path)
     rotate(tmp_path, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-extra", "writing"]

@@ -73,7 +73,7 @@ def test_a_store_is_for_one_model_one_text_and_one_depth(tmp_path) -> None:
 def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several files; what is missing or cut is written again, what is there is kept."""
     windows, shape = tiny.windows(130), (11, 12, 3, 16)
-    monkeypatch.setattr(states, "SHARD", 4 * 12 * 3 * 16 * 4)
+    monkeypatch.setattr(hidden_state_cache, "SHARD", 4 * 12 * 3 * 16 * 4)
     asked = []
 
     def layers(batch):
@@ -91,7 +91,7 @@ def test_parts_of_a_store(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     files[0].unlink()
     files[1].write_bytes(files[1].read_bytes()[:-1])
     asked.clear()
-    with pytest.warns(UserWarning, match=rf"{files[1].name} is not used \(it can not be read: .*made again"):
+    with pytest.warns(UserWarning, match=rf"{files[1].name} is not used \(it cannot be read: .*computed again"):
         hidden_state_cache.StateStore(tmp_path, shape, torch.float32).fill(windows, layers, 3, lambda *told: None)
     assert asked == [3, 1, 3, 1]
 
@@ -112,13 +112,13 @@ def test_an_edited_or_foreign_part_is_not_used(tmp_path) -> None:
     fill(tmp_path / "one", 2.0)
     assert file.read_bytes() == right, "what is whole is not made again"
     file.write_bytes(right[:-1] + b"\7")
-    with pytest.warns(UserWarning, match=r"00000\.safetensors is not used \(it was edited\): .* made again"):
+    with pytest.warns(UserWarning, match=r"00000\.safetensors is not used \(it was edited\): .* computed again"):
         assert fill(tmp_path / "one")[10][11, 2, 15] == 1.0
     assert len(file.read_bytes()) == len(right), "the same but for the order of what the header says"
     assert (load_file(file)["layers"] == 1.0).all()
     fill(tmp_path / "two", 2.0)
     file.write_bytes((tmp_path / "two" / "00000.safetensors").read_bytes())
-    with pytest.warns(UserWarning, match=r"is not used \(it is of another model, text or version\)"):
+    with pytest.warns(UserWarning, match=r"is not used \(it belongs to another model, text or version\)"):
         assert fill(tmp_path / "one")[0][0, 0, 0] == 1.0
 
 
@@ -128,11 +128,11 @@ def test_a_store_under_a_wrong_name_is_refused(tmp_path) -> None:
     other = store(tmp_path, tiny.model(seed=1), tiny.windows()).folder
     shutil.rmtree(here)
     other.rename(here)
-    with pytest.raises(ValueError, match=r"these hidden states are of something else \(model differ\).*Delete"):
+    with pytest.raises(ValueError, match=r"these hidden states belong to something else \(model differ\).*Delete"):
         store(tmp_path, tiny.model(), tiny.windows())
 
 
 def test_a_store_that_does_not_fit(tmp_path) -> None:
     huge = hidden_state_cache.StateStore(tmp_path, (20, 10**9, 3, 768), torch.float32)
-    with pytest.raises(OSError, match=r"the hidden states need .* GB in .*: set states to a folder with more room"):
+    with pytest.raises(OSError, match=r"the hidden states need .* GB in .*: set hidden_states_dir to a folder with"):
         huge.fill(None, None, 4, lambda *told: None)

@@ -6,23 +6,23 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbottle.train.distributed import NOTHING, SharedBatches, SharedRows
+from unbottle.train.distributed import BLANK, DistributedBatches, RowsWithBlank
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 4))
 def test_all_parts_are_the_batch(rows: int, processes: int, each: int) -> None:
     batch = processes * each
-    parts = [[*SharedBatches(range(rows), batch, rank, processes)] for rank in range(processes)]
-    assert {len(part) for part in parts} == {len(SharedBatches(range(rows), batch, 0, processes))}
+    parts = [[*DistributedBatches(range(rows), batch, rank, processes)] for rank in range(processes)]
+    assert {len(part) for part in parts} == {len(DistributedBatches(range(rows), batch, 0, processes))}
     for number, together in enumerate(zip(*parts, strict=True)):
-        read = sorted(row for part in together for row in part if row != NOTHING)
+        read = sorted(row for part in together for row in part if row != BLANK)
         assert read == [*range(rows)][number * batch : (number + 1) * batch]
         assert all(0 < len(part) <= each for part in together)
-        assert all(part == [NOTHING] for part in together if NOTHING in part)
+        assert all(part == [BLANK] for part in together if BLANK in part)
 
 
 def test_nothing_has_no_labels() -> None:
-    rows = SharedRows([{"input_ids": torch.tensor([5, 6]), "labels": torch.tensor([5, 6])}])
-    assert rows[NOTHING]["labels"].tolist() == [-100, -100]
-    assert rows[NOTHING]["input_ids"].tolist() == rows[0]["labels"].tolist() == [5, 6]
+    rows = RowsWithBlank([{"input_ids": torch.tensor([5, 6]), "labels": torch.tensor([5, 6])}])
+    assert rows[BLANK]["labels"].tolist() == [-100, -100]
+    assert rows[BLANK]["input_ids"].tolist() == rows[0]["labels"].tolist() == [5, 6]
     assert len(rows) == 1

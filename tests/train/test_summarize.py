@@ -19,7 +19,7 @@ from transformers import AutoModelForSeq2SeqLM
 from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
 
 from unbottle.hf.pretrained import prefix_of
-from unbottle.train import SUMMARIZE_PRESETS, train_summarize
+from unbottle.train import SUMMARIZE_PRESETS, SummarizeTrainingArguments, train_summarize
 from unbottle.train.modes import FrozenBackbone
 
 SCRIPT = Path(__file__).with_name("killed_summaries.py")
@@ -164,13 +164,13 @@ def test_killed_and_resumed(runs: dict[str, Path]) -> None:
 
 
 def test_presets_are_the_paper() -> None:
-    paper = SUMMARIZE_PRESETS["paper"]
-    found = (paper.lr, paper.schedule, paper.warmup_steps, paper.batch, paper.eps, paper.weight_decay, paper.epochs)
-    assert found == (5e-5, "linear", 1000, 8, 1e-6, 1.2e-6, 3.0)
-    assert (paper.source_length, paper.target_length, paper.clip) == (1024, 128, 1.0)
-    assert SUMMARIZE_PRESETS["paper-booksum"].epochs == 5.0
-    large = SUMMARIZE_PRESETS["paper-booksum-bart-large"]
-    assert (large.epochs, large.lr) == (5.0, 1e-5)
+    paper = SummarizeTrainingArguments(output_dir="x", **SUMMARIZE_PRESETS["paper"])
+    assert (paper.learning_rate, paper.lr_scheduler_type, paper.warmup_steps) == (5e-5, "linear", 1000)
+    assert paper.batch_size == 8
+    assert (paper.adam_epsilon, paper.weight_decay, paper.num_train_epochs) == (1e-6, 1.2e-6, 3.0)
+    assert (paper.max_source_length, paper.max_target_length, paper.max_grad_norm) == (1024, 128, 1.0)
+    assert SUMMARIZE_PRESETS["paper-booksum"] == {"num_train_epochs": 5.0}
+    assert SUMMARIZE_PRESETS["paper-booksum-bart-large"] == {"num_train_epochs": 5.0, "learning_rate": 1e-5}
 
 
 def test_models_and_pairs_that_do_not_fit(tmp_path) -> None:
@@ -181,19 +181,19 @@ def test_models_and_pairs_that_do_not_fit(tmp_path) -> None:
     small.resize_token_embeddings(9)
     cases = [
         (tiny_training.model(), tiny.pairs(), {}, "GPT2LMHeadModel is a causal language model; an encoder-decoder"),
-        (tiny.model("t5", None), tiny.pairs(), {"train": "head"}, "train 'head': this model has no head"),
-        (tiny.model("bart"), many, {"source_length": 40}, "source_length 40: a document has 40 tokens, and Bart.* 32"),
-        (tiny.model("bart"), wordy, {"target_length": 41}, "target_length 41: a summary has 41 tokens, and Bart.* 32"),
-        (small, tiny.pairs(), {}, r"has the token \d+, and the model knows 9"),
+        (tiny.model("t5", None), tiny.pairs(), {"train": "head"}, "train_mode 'head': this model has no head"),
+        (tiny.model("bart"), many, {"source_length": 40}, "max_source_length 40: a document has 40 tokens, .* 32"),
+        (tiny.model("bart"), wordy, {"target_length": 41}, "max_target_length 41: a summary has 41 tokens, .* 32"),
+        (small, tiny.pairs(), {}, r"has token \d+, and the vocabulary of the model has 9"),
         (tiny.model(), [], {}, "nothing to train on: no pair"),
         (tiny.model(), iter([]), {}, "the pairs are a stream"),
     ]
     for number, (model, data, changes, message) in enumerate(cases):
         with pytest.raises(ValueError, match=message):
             train_summarize(model, data, None, tiny.settings(tmp_path / str(number), **changes))
-    with pytest.raises(ValueError, match="output is empty"):
+    with pytest.raises(ValueError, match="output_dir is empty"):
         train_summarize(tiny.model(), tiny.pairs(), None, tiny.settings(""))
-    with pytest.raises(ValueError, match=r"source_length 1: give a number of at least 2\."):
+    with pytest.raises(ValueError, match=r"max_source_length 1: give a number of at least 2\."):
         tiny.settings(tmp_path, source_length=1)
 
 
@@ -204,5 +204,5 @@ def test_other_pairs_and_a_loss_that_is_no_number(tmp_path) -> None:
     model = tiny.model("t5", None)
     with torch.no_grad():
         model.decoder.final_layer_norm.weight.fill_(math.nan)
-    with pytest.raises(ValueError, match=r"the loss is no number \(nan\) at step 1, on rows .* lower lr"):
+    with pytest.raises(ValueError, match=r"loss is NaN at step 1, on rows .* lower learning_rate"):
         train_summarize(model, tiny.pairs(), None, tiny.settings(tmp_path / "two"))

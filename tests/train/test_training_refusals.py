@@ -9,19 +9,19 @@ import tiny_training as tiny
 from transformers import T5Config, T5ForConditionalGeneration
 
 from unbottle.data import StreamedWindows, Windows
-from unbottle.train import PRESETS, Settings, train_lm
+from unbottle.train import PRESETS, LMTrainingArguments, Settings, train_lm
 from unbottle.train.run import locked
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train": "tail"}, "train 'tail': unknown. Known: all, head, lora."),
+        ({"train": "tail"}, "train_mode 'tail': unknown. Known: all, head, lora."),
         ({"schedule": "zigzag"}, "schedule 'zigzag': unknown. Known: constant, linear, cosine."),
         ({"precision": "int8"}, "precision 'int8': unknown. Known: float32, bfloat16, float16."),
-        ({"batch": 0}, "batch 0: give a number of at least 1."),
-        ({"lr": 0.0}, "lr 0.0: give a number above 0."),
-        ({"epochs": math.nan}, "epochs nan: give a number above 0."),
+        ({"batch": 0}, "batch_size 0: give a number of at least 1."),
+        ({"lr": 0.0}, "learning_rate 0.0: give a number above 0."),
+        ({"epochs": math.nan}, "num_train_epochs nan: give a number above 0."),
     ],
 )
 def test_settings_refuse(changes: dict, message: str) -> None:
@@ -30,10 +30,11 @@ def test_settings_refuse(changes: dict, message: str) -> None:
 
 
 def test_presets_are_the_paper() -> None:
-    paper = PRESETS["paper"]
-    found = (paper.length, paper.batch, paper.lr, paper.eps, paper.weight_decay, paper.epochs, paper.clip)
-    assert found == (200, 4, 1e-5, 1e-6, 1.2e-6, 1.0, 0.25)
-    assert PRESETS["paper-medium"].epochs == 0.4
+    paper = LMTrainingArguments(output_dir="x", **PRESETS["paper"])
+    assert (paper.window_length, paper.batch_size, paper.learning_rate) == (200, 4, 1e-5)
+    assert (paper.adam_epsilon, paper.weight_decay) == (1e-6, 1.2e-6)
+    assert (paper.num_train_epochs, paper.max_grad_norm) == (1.0, 0.25)
+    assert PRESETS["paper-medium"]["num_train_epochs"] == 0.4
 
 
 def test_other_settings_other_model_other_text(tmp_path) -> None:
@@ -41,7 +42,7 @@ def test_other_settings_other_model_other_text(tmp_path) -> None:
         return train_lm(model or tiny.model(), train or tiny.windows(), None, tiny.settings(tmp_path, **changes))
 
     run()
-    with pytest.raises(ValueError, match=r"holds a run with other settings: lr was 0\.01 and is 0\.02 now"):
+    with pytest.raises(ValueError, match=r"holds a run with other settings: learning_rate was 0\.01 and is 0\.02 now"):
         run(lr=0.02)
     with pytest.raises(ValueError, match="other settings: model weights was"):
         run(tiny.model(seed=1))
@@ -57,9 +58,9 @@ def test_models_and_texts_that_do_not_fit(tmp_path) -> None:
     stream = StreamedWindows([{"text": "short"}], tiny.Letters(), tiny.LENGTH)
     cases = [
         (t5, tiny.windows(), {}, "is an encoder-decoder model; a causal language model is needed"),
-        (tiny.model(None), tiny.windows(), {"train": "head"}, "train 'head': this model has no head"),
-        (tiny.model(), Windows(tiny.tokens(99), 33), {}, "length 33: GPT2LMHeadModel reads at most 32 tokens"),
-        (tiny.model(), Windows(tiny.tokens(99) + 50, 9), {}, r"has the token \d+, and the model knows 90"),
+        (tiny.model(None), tiny.windows(), {"train": "head"}, "train_mode 'head': this model has no head"),
+        (tiny.model(), Windows(tiny.tokens(99), 33), {}, "window_length 33: GPT2LMHeadModel reads at most 32 tokens"),
+        (tiny.model(), Windows(tiny.tokens(99) + 50, 9), {}, r"has token \d+, and the vocabulary of the model has 90"),
         (tiny.model(), [], {}, "nothing to train on"),
         (tiny.model(), stream, {"max_steps": None}, "a stream, whose end is not known: give max_steps"),
         (tiny.model(), stream, {}, "the text is shorter than a window of 12 tokens"),
@@ -67,7 +68,7 @@ def test_models_and_texts_that_do_not_fit(tmp_path) -> None:
     for number, (model, data, changes, message) in enumerate(cases):
         with pytest.raises(ValueError, match=message):
             train_lm(model, data, None, tiny.settings(tmp_path / str(number), **changes))
-    with pytest.raises(ValueError, match="output is empty"):
+    with pytest.raises(ValueError, match="output_dir is empty"):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(""))
 
 

@@ -179,7 +179,7 @@ def execute(plan: Any, folder: Path, seeds: int, cache: Path | None) -> dict:
     from unbottle.experiments.demo import demo as run
     from unbottle.experiments.demo_model import user_cache
     from unbottle.progress import one_line_warnings, progress
-    from unbottle.train.callbacks import quiet
+    from unbottle.train.callbacks import quiet_logging
 
-    with quiet(), one_line_warnings(), progress() as report:
+    with quiet_logging(), one_line_warnings(), progress() as report:
         return run(plan, folder, seeds=seeds, cache=cache or user_cache(), report=report)

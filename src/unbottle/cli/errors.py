@@ -33,7 +33,7 @@ def ending(*, debug: bool, resumes: bool = False) -> Iterator[End]:
         yield end
         sys.stdout.flush()
         if group := process_group():
-            group.wait()  # nobody goes while another still listens
+            group.barrier()  # nobody goes while another still listens
     except (KeyboardInterrupt, typer.Abort):
         end.code = INTERRUPTED
     except SystemExit as stop:  # of a training that was preempted: it has a message, which is no error

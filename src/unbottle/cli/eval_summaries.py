@@ -201,7 +201,7 @@ def eval_summaries(
         for file in (predictions, data, against):
             check_file(file)
     from unbottle.cli.output import config_of, prepare, write_run
-    from unbottle.cli.train_options import changed, pairs_of
+    from unbottle.cli.train_options import key_values, replace_fields
     from unbottle.eval.bootstrap import Drawing
     from unbottle.eval.generation import Decoding
     from unbottle.eval.metrics.entailment import Entailment
@@ -211,7 +211,7 @@ def eval_summaries(
 
     names = known([name.strip() for name in metrics.split(",") if name.strip()] or DEFAULT)
     columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
-    decoding = changed(Decoding(), pairs_of(setting or []))
+    decoding = replace_fields(Decoding(), key_values(setting or []))
     joined = data if model is None or against is not None else None  # what a model writes has all of its row
     files = Files(predictions=predictions or (output or Path()) / NAME, data=joined, against=against, columns=columns)
     options = Options(

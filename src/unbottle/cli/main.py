@@ -89,10 +89,10 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def read_file(context: typer.Context, path: Path | None) -> Path | None:
     """Defaults from a file; what --set has said already stays."""
-    from unbottle.cli.train_options import from_file
+    from unbottle.cli.train_options import read_config_file
 
     if path is not None:
-        found = checked(context, from_file(path), str(path))
+        found = checked(context, read_config_file(path), str(path))
         context.default_map = {**found, **(context.default_map or {})}
     return path
 
@@ -222,7 +222,8 @@ def program() -> typer.Typer:
                 root.add_typer(groups[group[0]], name=group[0])
             place = groups[group[0]]
         shown: dict[str, Any] = {"epilog": paragraph(examples), "short_help": summary(command)}
-        place.command(name, **shown, context_settings=settings)(with_shared_options(command))
+        kind = getattr(command, "command_class", None)
+        place.command(name, cls=kind, **shown, context_settings=settings)(with_shared_options(command))
         if group and len(place.registered_commands) == 1:
             place.callback()(lambda: None)  # a group of one command is still a group
     return root

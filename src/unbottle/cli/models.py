@@ -1,12 +1,9 @@
-"""A model and its tokenizer, out of the folder a user names.
-
-The model that a training starts from, with the head that is asked for.
-"""
+"""Load the model and the tokenizer that a command names: from a folder, from the Hub, or from a config."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +13,24 @@ from unbottle.cli.options import DEMO_MODEL, is_demo_model
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
-def causal_model(path: str) -> tuple[Any, Any]:
-    """The model, with its head if it has one, and the tokenizer saved beside it."""
+    Loaded = tuple[Any, PreTrainedTokenizerBase]  # a PreTrainedModel, perhaps with a head
+
+
+def causal_model(path: str) -> Loaded:
+    """A causal model, with its head if it has one, and the tokenizer saved beside it."""
     return _model(path, encoder_decoder=False)
 
 
-def seq2seq_model(path: str) -> tuple[Any, Any]:
-    """The same for an encoder-decoder model."""
+def seq2seq_model(path: str) -> Loaded:
+    """An encoder-decoder model and its tokenizer."""
     return _model(path, encoder_decoder=True)
 
 
-def any_model(path: str) -> tuple[Any, Any]:
-    """The same for a model of either kind."""
+def any_model(path: str) -> Loaded:
+    """A model of either kind and its tokenizer."""
     return _model(path, encoder_decoder=None)
 
 
@@ -89,10 +91,10 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return names if len(set(names)) == len(names) and all(names) else list(paths)
 
 
-def starting_model(run: dict[str, Any], seed: int, *, folder: Path, encoder_decoder: bool = False) -> tuple[Any, Any]:
-    """Out of a folder, the hub or a config; and its tokenizer. New weights are drawn with the seed.
+def starting_model(options: Mapping[str, object], seed: int, *, folder: Path, encoder_decoder: bool = False) -> Loaded:
+    """The model that a training starts from, with the head that is asked for, and its tokenizer.
 
-    A run that goes on in its `folder` keeps the form of its head, whatever the default has become since.
+    A run that is resumed in its `folder` keeps the form of its head, whatever the default has become since.
     """
     from transformers import set_seed
 
@@ -102,33 +104,39 @@ def starting_model(run: dict[str, Any], seed: int, *, folder: Path, encoder_deco
     from unbottle.method import Method
     from unbottle.train.run import form_of
 
-    method = None if run.get("method") is None else Method.parse(run["method"])
+    name, form, path = (None if (v := options.get(key)) is None else str(v) for key in ("method", "form", "model"))
+    method = None if name is None else Method.parse(name)
     set_seed(seed)
-    if run.get("model"):
-        if run.get("tokenizer"):
+    tokenizer_path = options.get("tokenizer")
+    if path:
+        if tokenizer_path:
             raise ValueError("--tokenizer is for --config: a model has its own.")
-        model, tokenizer = (seq2seq_model if encoder_decoder else causal_model)(run["model"])
+        model, tokenizer = (seq2seq_model if encoder_decoder else causal_model)(path)
     else:
-        model, tokenizer = from_nothing(run["config"], run.get("tokenizer"), encoder_decoder=encoder_decoder)
+        model, tokenizer = random_model(
+            str(options["config"]),
+            None if tokenizer_path is None else str(tokenizer_path),
+            encoder_decoder=encoder_decoder,
+        )
     if not isinstance(model, HeadMixin):
         set_seed(seed)
-        form = run.get("form") or form_of(folder) or DEFAULT_FORM
+        form = form or form_of(folder) or DEFAULT_FORM
         return model if method is None else attach(model, method, form=form), tokenizer
     if method is not None and method != model.head.config.method:
         raise ValueError(
-            f"{run['model']} has the head {str(model.head.config.method)!r} already, not {str(method)!r}. Leave out "
-            "--method to go on with it, or start from the plain model."
+            f"{path} has the head {str(model.head.config.method)!r} already, not {str(method)!r}. Leave out "
+            "--method to continue with it, or start from the plain model."
         )
-    if run.get("form") is not None and current_name(run["form"]) != model.head.config.form:
+    if form is not None and current_name(form) != model.head.config.form:
         raise ValueError(
-            f"{run['model']} has a head in the form {model.head.config.form!r} already, not {run['form']!r}. Leave out "
-            "--form to go on with it, or start from the plain model."
+            f"{path} has a head in the form {model.head.config.form!r} already, not {form!r}. Leave out --form to "
+            "continue with it, or start from the plain model."
         )
     return model, tokenizer
 
 
-def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bool = False) -> tuple[Any, Any]:
-    """Random weights, as a config says. Without a size of its vocabulary it gets the tokenizer's."""
+def random_model(config: str, tokenizer_path: str | None, *, encoder_decoder: bool = False) -> Loaded:
+    """A model with random weights, from a config. Without a vocab_size it gets the tokenizer's."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     from unbottle.hf.pretrained import NO_CODE, load_tokenizer
@@ -156,18 +164,18 @@ def from_nothing(config: str, tokenizer_path: str | None, *, encoder_decoder: bo
     if not isinstance(values["vocab_size"], int) or values["vocab_size"] < len(tokenizer):
         raise ValueError(f"{where}: vocab_size {values['vocab_size']}, and the tokenizer has {len(tokenizer)} tokens.")
     with one_sentence(where):
-        made = AutoConfig.for_model(**values)
-    if made.is_encoder_decoder != encoder_decoder:
-        wanted, found = ("an encoder-decoder", "none") if encoder_decoder else ("a causal model", "an encoder-decoder")
-        raise ValueError(f"{where}: {wanted} is needed, and {values['model_type']} is {found}.")
+        model_config = AutoConfig.for_model(**values)
+    if model_config.is_encoder_decoder != encoder_decoder:
+        wanted, actual = ("an encoder-decoder", "none") if encoder_decoder else ("a causal model", "an encoder-decoder")
+        raise ValueError(f"{where}: {wanted} is needed, and {values['model_type']} is {actual}.")
     auto: Any = AutoModelForSeq2SeqLM if encoder_decoder else AutoModelForCausalLM
     with one_sentence(where):
-        return auto.from_config(made, **NO_CODE), tokenizer
+        return auto.from_config(model_config, **NO_CODE), tokenizer
 
 
 @contextmanager
 def one_sentence(where: str) -> Iterator[None]:
-    """Whatever transformers says about numbers and names that make no model."""
+    """Say in one sentence why transformers cannot build a model from a config."""
     try:
         yield
     except Exception as error:

@@ -1,209 +1,374 @@
-"""Settings of a training out of a file and a command line.
+"""Options that the training commands share: every training argument, from the command line, --set and YAML files.
 
-What a training would take: steps, time and disk.
+A command lists its own options; `with_training_arguments` adds those of `unbottle.train.arguments`, without importing
+transformers. `--learning_rate`, `--learning-rate` and `--lr` are the same option.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from unbottle.train.arguments import PRESETS
+import typer
+from typer.core import TyperCommand
+
+from unbottle.cli.options import check_method, check_model, check_place
+from unbottle.train.presets import (
+    SHORT_NAMES,
+    Argument,
+    Values,
+    check_choice,
+    check_values,
+    full_names,
+    known_arguments,
+)
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from unbottle.eval.generation import Decoding
+    from unbottle.train.arguments import HeadTrainingArguments
+    from unbottle.train.distributed import Row
+    from unbottle.train.run import Result
+
+    Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase, Dataset[Row], Dataset[Row] | None]
 
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-DEFAULT = "paper"
-FOLDER = "runs/lm"
+DEFAULT_PRESET = "paper"
+SHOWN = (  # in --help; --help-all shows every argument
+    "output_dir", "train_mode", "window_length", "max_source_length", "max_target_length", "source_prefix",
+    "batch_size", "per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps",
+    "learning_rate", "head_lr_multiplier", "lr_scheduler_type", "warmup_steps", "optim", "adam_epsilon",
+    "weight_decay", "max_grad_norm", "bf16", "fp16", "gradient_checkpointing", "torch_compile", "logging_steps",
+    "eval_steps", "save_steps", "save_total_limit", "report_to", "push_to_hub", "hub_model_id", "seed", "use_cpu",
+)  # fmt: skip
+ALIASES = {  # short names that commands show
+    "output", "train", "length", "source_length", "target_length", "prefix", "batch", "lr", "epochs", "head_lr",
+}  # fmt: skip
+OWN = {"device": "str", "precision": "str", "shuffle": "bool"}  # short names of several arguments: their kind
+MANY = 20  # choices: more are not listed
+METAVARS = {"int": "N", "float": "X", "list": "NAME,...", "json": "DICT"}
+DRY_RUN = "Check model and data, print the configuration and what the run would take, and exit. Nothing is written."
+FORM_HELP = "Parameterization of the output layer: scaled, paper, residual or steady. [scaled; paper with its presets]"
+EVAL_DATA_HELP = "Data for validation. [the validation part of --data, or 2 % of it]"
+
+MethodOption = Annotated[str | None, typer.Option(metavar="METHOD", help="Output layer to attach. [that of the model]")]
+FormOption = Annotated[str | None, typer.Option(metavar="FORM", help=FORM_HELP)]
+ConfigOption = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help="Train from random weights: a config.json, or its content. Needs --tokenizer."),
+]
+TokenizerOption = Annotated[str | None, typer.Option(metavar="PATH", help="Tokenizer for --config.")]
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any argument by name; repeatable, and overrides the others."),
+]
+ConfigFileOption = Annotated[
+    Path | None, typer.Option(metavar="YAML", help="Options in a file. The command line overrides them.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)]
 
 
-def settings_of(
-    told: Mapping[str, Any],
+def show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        for parameter in context.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]  # of options
+        print(context.get_help())
+        raise typer.Exit
+
+
+HelpAllOption = Annotated[
+    bool,
+    typer.Option("--help-all", help="Show all training arguments and exit.", callback=show_all, is_eager=True),
+]
+
+
+class TrainingCommand(TyperCommand):
+    """A command whose options may be spelled with - or _, and whose flags may have a value, as HfArgumentParser has it:
+    `--bf16`, `--bf16 True` and `--no_bf16`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        known: dict[str, str] = {}
+        negated: dict[str, str] = {}
+        for parameter in self.params:
+            for name in (*parameter.opts, *parameter.secondary_opts):
+                known[name.replace("-", "_")] = name
+            if parameter.secondary_opts:
+                negated |= dict.fromkeys(parameter.opts, parameter.secondary_opts[0])
+        words: list[str] = []
+        for arg in args:
+            if words and words[-1] in negated and arg.lower() in TRUTHS:
+                words[-1] = words[-1] if TRUTHS[arg.lower()] else negated[words[-1]]
+                continue
+            name, equals, value = arg.partition("=")
+            spelled = known.get(name.replace("-", "_"), name) if arg.startswith("--") else arg
+            if spelled in negated and equals and value.lower() in TRUTHS:
+                words.append(spelled if TRUTHS[value.lower()] else negated[spelled])
+            else:
+                words.append(f"{spelled}{equals}{value}" if arg.startswith("--") else arg)
+        return super().parse_args(ctx, words)
+
+    def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
+        """Plain text in groups; a terminal gets them as panels."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                title = getattr(parameter, "rich_help_panel", None) or "Options"
+                groups.setdefault(title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):  # type: ignore[attr-defined]
+                formatter.write_dl(records)  # type: ignore[attr-defined]
+
+
+def with_training_arguments(task: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the training arguments of a task to a command, which gets those on the command line as `arguments`."""
+    known = known_arguments(task)
+    ordered = [*(known[name] for name in SHOWN if name in known), *(f for f in known.values() if f.name not in SHOWN)]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.name != "arguments"]
+        added = [
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(field))
+            for field in ordered
+        ]
+
+        @functools.wraps(command)
+        def run(**values: object) -> None:
+            arguments = {field.name: value for field in ordered if (value := values.pop(field.name)) is not None}
+            command(**values, arguments=arguments)
+
+        run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        run.command_class = TrainingCommand  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _option(field: Argument) -> object:
+    """The typer option of an argument. Values are parsed as those of files are, by `parse`."""
+    short = [f"--{name.replace('_', '-')}" for name in ALIASES if SHORT_NAMES[name] == field.name]
+    names = [*short, f"--{field.name}"]
+    text = f"{field.help} One of {', '.join(field.choices)}." if 0 < len(field.choices) < MANY else field.help
+    if field.default not in (None, "", [], False, 0) and "[" not in text:
+        text += f" [{field.default}]"
+    metavar = "DIR" if field.name == "output_dir" else METAVARS.get(field.kind, "TEXT")
+    kind = {"bool": bool | None, "list": list[str] | None}.get(field.kind, str | None)
+    option = typer.Option(
+        *([f"--{field.name}/--no_{field.name}"] if field.kind == "bool" else names),
+        metavar=None if field.kind == "bool" else metavar,
+        help=text,
+        hidden=field.name not in SHOWN,
+        rich_help_panel=field.group,
+    )
+    return Annotated[kind, option]
+
+
+# -- values
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """What a training command was asked for: its own options, and training arguments by their full names."""
+
+    task: str
+    own: dict[str, object]
+    values: Values
+    defaults: Values
+
+    def to_dict(self) -> dict[str, object]:
+        """What --dry-run shows and config.json stores: usual arguments, and all that were set."""
+        usual = {name: self.defaults[name] for name in SHOWN if name in self.defaults}
+        return {**self.own, **usual, **self.values}
+
+    def text(self, name: str) -> str | None:
+        value = self.own.get(name)
+        return None if value is None else str(value)
+
+
+def training_options(
+    task: str,
+    own: Mapping[str, object],
+    preset: str | None,
+    presets: Mapping[str, Values],
+    config_file: Path | None,
+    arguments: Mapping[str, object],
     pairs: Sequence[str],
-    presets: Mapping[str, Any] = PRESETS,
-    folder: str = FOLDER,
-) -> Any:
-    """A preset, what was told beside it, and KEY=VALUE last."""
-    changes = {**told, **pairs_of(pairs)}
-    preset = changes.pop("preset", DEFAULT)
-    if not isinstance(preset, str) or preset not in presets:
-        raise ValueError(f"preset {preset!r}: unknown. Known: {', '.join(presets)}.")
-    return changed(presets[preset], {"output": folder} | changes)
+) -> TrainingOptions:
+    """Combine a preset, a file, the command line, and --set, each of which overrides the ones before."""
+    known = known_arguments(task)
+    file = {} if config_file is None else read_config_file(config_file)
+    chosen = {name: file.pop(name, None) if value is None else value for name, value in own.items()}
+    named = preset if preset is not None else file.pop("preset", None)
+    file.pop("preset", None)
+    check_choice("preset", name := DEFAULT_PRESET if named is None else named, dict(presets))
+    values: Values = {"output_dir": f"runs/{task}", **presets[str(name)]}
+    for source in (file, arguments, key_values(pairs)):
+        for key, raw in source.items():
+            values |= parse(key, raw, known)
+    check_values(values)
+    if chosen["form"] is None and str(named or "").startswith("paper"):
+        chosen["form"] = "paper"  # presets of the paper, asked for by name, come with the paper's form
+    defaults = {field.name: field.default for field in known.values()}
+    return TrainingOptions(task=task, own=chosen, values=values, defaults=defaults)
 
 
-def form_of_preset(told: Mapping[str, Any]) -> str | None:
-    """A preset of the paper, asked for by name, comes with the paper's form; others with the default."""
-    return "paper" if str(told.get("preset", "")).startswith("paper") else None
-
-
-def pairs_of(pairs: Sequence[str]) -> dict[str, str]:
-    """What --set KEY=VALUE says, by the names of the settings."""
-    found = {}
+def key_values(pairs: Sequence[str]) -> dict[str, str]:
+    """KEY=VALUE strings as a dict."""
+    values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set batch=4.")
-        found[name.strip().replace("-", "_")] = value
-    return found
+        values[name.strip().replace("-", "_")] = value
+    return values
 
 
-def changed(settings: Any, changes: Mapping[str, Any]) -> Any:
-    """The settings, a frozen dataclass, with these changes, whoever spelled them."""
+def parse(name: str, raw: object, known: Mapping[str, Argument]) -> Values:
+    """A value from a file or command line, with the type and the full name of its argument."""
+    field = known.get(SHORT_NAMES.get(name, name))
+    if field is None and name not in OWN:
+        names = [*known, *(short for short, full in SHORT_NAMES.items() if full in known), *OWN]
+        close = get_close_matches(name, names, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"argument {name!r}: unknown.{hint} --help-all shows all arguments.")
+    kind = OWN.get(name) or (field.kind if field else "str")
+    optional = name in ("eval_every", "save_every", "max_steps") or (field is not None and field.optional)
+    value = convert(name, raw, kind, optional=optional)
+    if field is not None and field.choices and value is not None and name != "schedule":
+        check_choice(name, value, field.choices)
+    return full_names({name: value})
+
+
+def convert(name: str, raw: object, kind: str, *, optional: bool) -> object:
+    """A value from a file or command line as the kind of its argument."""
+    text = ",".join(map(str, raw)) if isinstance(raw, (list, tuple)) else str(raw).strip()
+    if raw is None or (text.lower() == "none" and kind != "list" and (optional or kind != "str")):
+        if optional:
+            return None
+        raise ValueError(f"{name}: it cannot be none; give a value.")
+    if kind == "list":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind == "bool":
+        if text.lower() not in TRUTHS:
+            raise ValueError(f"{name} {text!r}: give true or false.")
+        return TRUTHS[text.lower()]
+    if kind in ("str", "json"):
+        return raw if isinstance(raw, (str, dict)) else text  # not stripped: a prefix ends with a space
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            if kind == "float":
+                return float(text)
+        except ValueError:
+            pass
+    raise ValueError(f"{name} {text!r}: give {'a whole number' if kind == 'int' else 'a number'}.")
+
+
+def replace_fields(settings: Decoding, changes: Mapping[str, object]) -> Decoding:
+    """Settings with other values, as a command line spells them."""
     types = {field.name: str(field.type) for field in fields(settings)}
     for name in changes:
         if name not in types:
             raise ValueError(f"setting {name!r}: unknown. Known: {', '.join(types)}.")
-    return replace(settings, **{name: convert(name, value, types[name]) for name, value in changes.items()})
+    values: dict[str, Any] = {
+        name: convert(name, value, types[name].split(" ")[0], optional="None" in types[name])
+        for name, value in changes.items()
+    }
+    return replace(settings, **values)
 
 
-def convert(name: str, value: Any, kind: str) -> Any:
-    """A value as the type of its setting, whether a file or a command line spelled it."""
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value).strip()
-    if value is None or text.lower() == "none":
-        if "None" in kind:
-            return None
-        raise ValueError(f"{name}: it can not be none; give a value.")
-    if kind.startswith("tuple"):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    if kind.startswith("bool"):
-        if text.lower() not in TRUTHS:
-            raise ValueError(f"{name} {text!r}: give true or false.")
-        return TRUTHS[text.lower()]
-    if kind.startswith("str"):
-        return value if isinstance(value, str) else text  # not stripped: a prefix ends with a space
-    try:
-        return int(text) if kind.startswith("int") else float(text)
-    except ValueError as error:
-        what = "a whole number" if kind.startswith("int") else "a number"
-        raise ValueError(f"{name} {text!r}: give {what}.") from error
-
-
-def from_file(path: Path) -> dict[str, Any]:
-    """What a YAML file (JSON is YAML too) says, by the names of the options."""
+def read_config_file(path: Path) -> dict[str, object]:
+    """The options in a YAML file (JSON is YAML too), by name."""
     import yaml
 
     class Loader(yaml.SafeLoader):
         """Without aliases: a few lines of them stand for more values than any memory holds."""
 
-        def compose_node(self, parent: Any, index: Any) -> Any:
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
                 name = self.peek_event().anchor
                 raise ValueError(f"the alias *{name}: write the value itself, no alias is allowed here")
             return super().compose_node(parent, index)
 
     try:
-        found = Loader(path.read_text(encoding="utf-8")).get_single_data()
+        options = Loader(path.read_text(encoding="utf-8")).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # dates, nested too deep
         raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())}).") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected lines of name: value, as in 'lr: 1e-5'.")
-    return {str(name).replace("-", "_"): value for name, value in found.items()}
+    if not isinstance(options, dict):
+        raise ValueError(f"{path}: expected lines of name: value, as in 'learning_rate: 1e-5'.")
+    return {str(name).replace("-", "_"): value for name, value in options.items()}
 
 
-ADAM = 8  # bytes of a trained parameter: two moments in float32
-TRIES = 2  # steps that are timed; the first is to warm up
-NOTE = "Time is measured with one batch on this machine, without validation and checkpoints."
+# -- the work
 
 
-def estimate(model: Any, train: Any, valid: Any, settings: Any) -> dict[str, Any]:
-    """Steps by the amount of data, time by a step that is tried (no weight changes), disk by what is written.
+def run_training(
+    options: TrainingOptions,
+    load: Callable[[TrainingOptions, HeadTrainingArguments], Loaded],
+    *,
+    data_name: str | None,
+    known_data: Mapping[str, object] | None = None,
+    dry_run: bool,
+) -> None:
+    """Check options, load model and data, train, and write config.json and result.json; or print what it would do."""
+    from unbottle.cli.output import config_of, prepare, write_run
+    from unbottle.progress import is_first, one_line_warnings, phases
 
-    With train="head" the frozen model reads each window once, and a step is one of the head alone. With "lora" the time
-    is that of all weights, which is the most it can be.
-    """
-    from unbottle.hf.modeling import HeadMixin
-    from unbottle.train.trainer import collate
+    own, config = options.own, config_of(f"train {options.task}", options.to_dict())
+    if dry_run and not own["data"] and not own["config"]:  # to see what can be set
+        print(json.dumps(config, indent=1))
+        return
+    if bool(own["model"]) == bool(own["config"]):
+        raise ValueError("give --model, to start from its weights, or --config, for random weights; one of them.")
+    if not own["data"]:
+        known = "".join(f"{name}, " for name in known_data or ())
+        raise ValueError(f"give --data: {known}a file (txt, jsonl, csv, parquet), a folder, or a hub data set.")
+    check_method(options.text("method"))
+    check_model(options.text("model"))
+    for place in (options.text("data"), options.text("eval_data")):
+        if place is not None:
+            check_place(place, *([] if known_data is None else [known_data]))
+    if is_first() and not dry_run:
+        prepare(Path(str(options.values["output_dir"])))
 
-    examples = len(train) if hasattr(train, "__len__") else None
-    steps = steps_of(examples, settings)
-    rows = [row for _, row in zip(range(settings.batch), iter(train), strict=False)]
-    headed = isinstance(model, HeadMixin)
-    head_alone = headed and settings.train == "head"
-    ahead = head_alone and not model.config.is_encoder_decoder and not model.head.config.method.wbwr
-    reading, step = seconds_of(model, collate(rows), head_alone=head_alone)
-    seconds = steps * settings.accumulate * step
-    part = model.head if headed and settings.train != "all" else model
-    trained = {id(p): p for p in part.parameters() if p.requires_grad}.values()
-    checkpoint = sum(p.numel() * (p.element_size() + ADAM) for p in trained)
-    disk = {
-        "model": sum(p.numel() * p.element_size() for p in model.parameters()),
-        "checkpoints": settings.keep * checkpoint,
-    }
-    if ahead and examples is not None:
-        seconds = examples / settings.batch * reading + steps * settings.accumulate * max(step - reading, 0.0)
-        windows = examples + (0 if valid is None else len(valid))
-        disk["hidden states"] = windows * states_bytes(model, rows[0], settings)
-    return {
-        "examples": examples,
-        "steps": steps,
-        "seconds": round(seconds, 1),
-        "time": spoken(seconds),
-        "disk_bytes": disk,
-        "disk": size(sum(disk.values())),
-        "note": NOTE,
-    }
+    from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
+    from unbottle.train.callbacks import quiet_logging
+    from unbottle.train.estimate import estimate
+    from unbottle.train.run import train_lm, train_summarize
 
-
-def steps_of(examples: int | None, settings: Any) -> int:
-    """As the Trainer counts them."""
-    if settings.max_steps is not None:
-        return int(settings.max_steps)
-    if examples is None:
-        raise ValueError("--streaming needs --max-steps: a stream has no end.")
-    batches = math.ceil(examples / settings.batch)
-    steps: int = math.ceil(settings.epochs * max(1, math.ceil(batches / settings.accumulate)))
-    return steps
-
-
-def seconds_of(model: Any, batch: dict[str, Any], *, head_alone: bool) -> tuple[float, float]:
-    """Of reading a batch, and of a step with it: of the head alone, or of all weights. Weights stay as they are."""
-    import torch
-
-    from unbottle.eval.inference import best_device
-
-    device = best_device()
-    model.to(device)
-    batch = {name: value.to(device) for name, value in batch.items()}
-    wanted = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    if head_alone:
-        model.requires_grad_(False)
-        model.head.requires_grad_(True)
-    reading = step = 0.0
-    for _ in range(TRIES):
-        started = time.perf_counter()
-        with torch.no_grad():
-            model.eval()(**batch)
-        reading = time.perf_counter() - started
-        started = time.perf_counter()
-        model.train()(**batch).loss.backward()
-        step = time.perf_counter() - started
-        model.zero_grad()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(wanted[name])
-    return reading, step
+    with quiet_logging(), one_line_warnings(), phases() as report:
+        args = (LMTrainingArguments if options.task == "lm" else SummarizeTrainingArguments).from_values(options.values)
+        model, tokenizer, rows, valid = load(options, args)
+        if dry_run:
+            config["estimate"] = estimate(model, rows, valid, args)
+        elif isinstance(args, LMTrainingArguments):
+            result = train_lm(model, rows, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
+        else:
+            result = train_summarize(model, rows, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
+    if dry_run and is_first():
+        print(json.dumps(config, indent=1))
+    elif is_first():
+        print(summary(result))
+        print(f"The model: {result.folder}")
+        write_run(Path(str(args.output_dir)), config, result.to_dict())
 
 
-def states_bytes(model: Any, row: dict[str, Any], settings: Any) -> int:
-    """Of the hidden states of one window."""
-    import torch
-
-    from unbottle.hf.head_inputs import layers_of
-    from unbottle.train.modes import DTYPES
-
-    with torch.no_grad():
-        layers = layers_of(model.eval(), {"input_ids": row["input_ids"][None].to(model.device)})
-    return int(layers.numel()) * DTYPES[settings.states_dtype].itemsize
-
-
-def spoken(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
-
-
-def size(count: int) -> str:
-    """Bytes as people say them."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+def summary(result: Result) -> str:
+    """Steps and speed, and the validation loss before and after."""
+    lines = [f"{result.steps:,} steps, {result.tokens:,} tokens, {result.tokens_per_second:,.0f} tokens/s"]
+    if result.valid_losses:
+        losses = [result.valid_losses[0][1], result.valid_losses[-1][1]]
+        shown = " -> ".join(f"{loss:.4f}" for loss in losses)
+        perplexities = " -> ".join(f"{math.exp(min(loss, 700.0)):.3f}" for loss in losses)
+        lines.append(f"Validation: loss {shown}, perplexity {perplexities}")
+    return "\n".join(lines)

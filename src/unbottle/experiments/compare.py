@@ -41,9 +41,9 @@ from unbottle.experiments.workspace import CONTENT, Lab
 from unbottle.head.projection import DEFAULT_FORM
 from unbottle.progress import Progress
 from unbottle.train import Settings
-from unbottle.train.arguments import TINY
-from unbottle.train.divergence import BrokenTrainingError
-from unbottle.train.modes import StoredWindows, stored
+from unbottle.train.divergence import DivergenceError
+from unbottle.train.hidden_state_cache import WindowsWithStates, cache_hidden_states
+from unbottle.train.presets import TINY
 
 
 def named_model(preset: AnyPreset) -> dict[str, Backbone]:
@@ -180,10 +180,10 @@ class CompareLab(Lab):
 
     def reader(self, model: Any, part: str) -> Any:
         """What predicts the windows of a part: the model, or its head and what the frozen model said about them."""
-        return ReadAlready(model, self.stored(model, part)) if self.frozen else model
+        return ReadAlready(model, self.cache_hidden_states(model, part)) if self.frozen else model
 
-    def stored(self, model: Any, part: str) -> StoredWindows:
-        return stored(model, self.parts[part], self.usual, self.report)
+    def cache_hidden_states(self, model: Any, part: str) -> WindowsWithStates:
+        return cache_hidden_states(model, self.parts[part], self.usual, self.report)
 
     def before(self, size: str) -> Any:
         """A fresh head predicts what the plain model does, and has a place for hidden states."""
@@ -205,7 +205,7 @@ class CompareLab(Lab):
 
     def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
         if self.frozen:
-            stored(model, data, settings, report)  # what is read once for all rows is no part of this one's time
+            cache_hidden_states(model, data, settings, report)  # once for all rows: no part of this one's time
         started = time.process_time()
         super().fit(model, data, settings, report=report, tokenizer=tokenizer)
         self.cpu[Path(settings.output)] = time.process_time() - started
@@ -230,7 +230,7 @@ def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "
     else:
         try:
             folder = lab.trained(method, seed, size=size)
-        except BrokenTrainingError as error:
+        except DivergenceError as error:
             return {"broken": str(error).split(", on rows")[0]}
         model = lab.load(folder)
     reader = lab.reader(model, part)

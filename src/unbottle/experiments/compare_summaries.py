@@ -36,7 +36,7 @@ from unbottle.experiments.summary_tables import measure as measure_summaries
 from unbottle.experiments.workspace import SummaryLab
 from unbottle.head.projection import DEFAULT_FORM
 from unbottle.train import SummarizeSettings
-from unbottle.train.arguments import TINY
+from unbottle.train.presets import TINY
 
 BASELINE = "softmax"
 SUMMARY_METHODS = ("plain", BASELINE, "copynet", "ps", "softmax+ce", "softmax+cepr:20")

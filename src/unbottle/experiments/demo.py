@@ -53,7 +53,7 @@ from unbottle.hf import attach
 from unbottle.hf.pretrained import NO_CODE, SAFE
 from unbottle.progress import Progress
 from unbottle.train import Settings, train_lm
-from unbottle.train.modes import StoredWindows, stored
+from unbottle.train.hidden_state_cache import WindowsWithStates, cache_hidden_states
 
 RECORD = "demo.json"
 
@@ -105,9 +105,9 @@ class Workshop:
             for part, tokens in sizes.items()
         }
 
-    def stored(self, model: Any, part: str, report: Progress) -> StoredWindows:
+    def cache_hidden_states(self, model: Any, part: str, report: Progress) -> WindowsWithStates:
         """The windows of a part with the hidden states of the frozen model, which reads them now if it has not yet."""
-        return stored(model, self.windows[part][0], self.settings(SOFTMAX, 0), report)
+        return cache_hidden_states(model, self.windows[part][0], self.settings(SOFTMAX, 0), report)
 
     # -- models
 
@@ -175,7 +175,7 @@ def read(shop: Workshop, report: Progress) -> dict[str, Any]:
     total = sum(len(windows) for windows, _ in shop.windows.values())
     before, found = 0, {}
     for name, (windows, files) in shop.windows.items():
-        shop.stored(model, name, part_of(report, before, len(windows), total))
+        shop.cache_hidden_states(model, name, part_of(report, before, len(windows), total))
         found[name] = {"files": files, "tokens": len(windows) * windows.length, "windows": len(windows)}
         before += len(windows)
     return found | {"parameters": count(model) - count(model.head)}
@@ -194,7 +194,7 @@ def measure(shop: Workshop, name: str, seed: int, report: Progress) -> dict[str,
     only the numbers are kept.
     """
     before = shop.fresh(SOFTMAX, 0)
-    stored = shop.stored(before, "test", report)
+    stored = shop.cache_hidden_states(before, "test", report)
     reader = ReadAlready(before, stored)
     if name == BEFORE:
         return perplexity(reader, stored.windows, k=K, batch=BATCH, report=report).to_dict()

@@ -94,10 +94,10 @@ def from_gguf(file: Path, folder: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     from unbottle.hf.pretrained import NO_CODE
-    from unbottle.train.callbacks import quiet
+    from unbottle.train.callbacks import quiet_logging
 
     refuse_without_gguf()
-    with quiet(), contextlib.redirect_stderr(io.StringIO()):  # a bar that can not be turned off otherwise
+    with quiet_logging(), contextlib.redirect_stderr(io.StringIO()):  # a bar that can not be turned off otherwise
         place: dict[str, Any] = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
         read = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32, **NO_CODE)
         # save_pretrained refuses a model that remembers its quantiser: the weights move to one that does not

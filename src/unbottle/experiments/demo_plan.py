@@ -19,7 +19,7 @@ from unbottle.experiments.demo_model import Wheel
 from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
 from unbottle.progress import Progress
 from unbottle.train import Settings
-from unbottle.train.arguments import TINY
+from unbottle.train.presets import TINY
 
 CODE = Prompt.parse("def overlap([start], [stop], [other]):\n    return max(")
 DEMO_PROMPTS = (*PROMPTS, CODE)

@@ -13,7 +13,7 @@ from typing import Any
 from unbottle.eval.generation import Decoding
 from unbottle.eval.summary_scores import DEFAULT, METRICS
 from unbottle.train import SUMMARIZE_PRESETS, Settings, SummarizeSettings
-from unbottle.train.arguments import RunSettings
+from unbottle.train.presets import RunSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class SummaryPreset(AnyPreset):
         return replace(self.rows, **self.special.get(data, {}), **self.special.get(f"{data}, {size}", {}))
 
 
-SUMMARY_PAPER = SUMMARIZE_PRESETS["paper"]
+SUMMARY_PAPER = SummarizeSettings(output="")
 SUMMARY_CPU = replace(
     SUMMARY_PAPER, batch=16, source_length=192, target_length=48, schedule="constant", warmup_steps=0, save_every=100,
     keep=1,
@@ -180,8 +180,8 @@ SUMMARY_PRESETS = {
             table=("T5-Small", "T5-Base", "BART Base", "BART Large"),
             curve=("T5-Small", "T5-Base"),
             special={
-                "booksum": {"epochs": SUMMARIZE_PRESETS["paper-booksum"].epochs},
-                "booksum, BART Large": {"lr": SUMMARIZE_PRESETS["paper-booksum-bart-large"].lr},
+                "booksum": {"epochs": SUMMARIZE_PRESETS["paper-booksum"]["num_train_epochs"]},
+                "booksum, BART Large": {"lr": SUMMARIZE_PRESETS["paper-booksum-bart-large"]["learning_rate"]},
             },
             metrics=tuple(METRICS),
         ),

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from unbottle.hf.head_inputs import states
-from unbottle.train.modes import StoredWindows
+from unbottle.train.hidden_state_cache import WindowsWithStates
 
 
 class ReadAlready(nn.Module):
     """Logits of windows whose hidden states are stored: only the head is computed. Any other text is a KeyError."""
 
-    def __init__(self, model: Any, stored: StoredWindows) -> None:
+    def __init__(self, model: Any, stored: WindowsWithStates) -> None:
         super().__init__()
         self.model: Any = model
         self.config = model.config

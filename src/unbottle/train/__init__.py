@@ -1,38 +1,38 @@
-"""Train models on the Trainer of Hugging Face. A run that is killed goes on exactly where it was."""
+"""Training on the Hugging Face Trainer. An interrupted run is resumed exactly."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unbottle.train.arguments import PRESETS, SUMMARIZE_PRESETS, Settings, SummarizeSettings
+    from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
     from unbottle.train.callbacks import Preempted
-    from unbottle.train.run import Result
-    from unbottle.train.tasks import train_lm, train_summarize
+    from unbottle.train.presets import PRESETS, SUMMARIZE_PRESETS, Settings, SummarizeSettings
+    from unbottle.train.run import Result, train_lm, train_summarize
 
 __all__ = [
     "PRESETS",
     "SUMMARIZE_PRESETS",
+    "LMTrainingArguments",
     "Preempted",
     "Result",
     "Settings",
     "SummarizeSettings",
+    "SummarizeTrainingArguments",
     "train_lm",
     "train_summarize",
 ]
 _MODULES = {
-    "PRESETS": "arguments",
-    "SUMMARIZE_PRESETS": "arguments",
+    "LMTrainingArguments": "arguments",
+    "SummarizeTrainingArguments": "arguments",
     "Preempted": "callbacks",
     "Result": "run",
-    "Settings": "arguments",
-    "SummarizeSettings": "arguments",
-    "train_lm": "tasks",
-    "train_summarize": "tasks",
+    "train_lm": "run",
+    "train_summarize": "run",
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Imported on first use: settings are checked without torch."""
-    if name not in _MODULES:
+def __getattr__(name: str) -> object:
+    """Import on first use: presets and their values are checked without torch."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'presets')}"), name)

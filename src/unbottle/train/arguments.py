@@ -1,149 +1,197 @@
-"""Settings: everything a training is told.
+"""Training arguments: those of the Hugging Face Trainer with the paper's defaults, and a few of ours.
 
-SummarizeSettings: everything the training of an encoder-decoder model is told.
+Use them as any TrainingArguments: in Python, with HfArgumentParser, or from the command line and YAML files
+(`unbottle train lm --help-all`). `arguments.json` beside this file describes every field for the command line, which
+must not import transformers to print its help; `python scripts/training_arguments.py` writes it.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+import importlib.util
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Self
 
-CHOICES = {
-    "train": ("all", "head", "lora"),
-    "schedule": ("constant", "linear", "cosine"),
-    "precision": ("float32", "bfloat16", "float16"),
-    "states_dtype": ("float32", "bfloat16", "float16"),
-    "device": ("auto", "cpu"),
+import torch
+from transformers import TrainingArguments
+from transformers.trainer_utils import IntervalStrategy, SchedulerType
+
+from unbottle.train.distributed import backend, join, launched, on_cpu
+from unbottle.train.presets import NEVER, check_values, full_names
+
+NOT_SUPPORTED = {  # flags of TrainingArguments: why they can not be set here
+    "auto_find_batch_size": "a run resumes exactly only with the batch size it started with",
+    "enable_jit_checkpoint": "SIGTERM saves a checkpoint after the current step in any case",
+    "ignore_data_skip": "a resumed run reads exactly what an uninterrupted one reads",
+    "remove_unused_columns": "the Trainer would remove the columns that the head and error reports need",
+    "resume_from_checkpoint": "a run resumes from its last checkpoint when the same command is run again",
+    "save_only_model": "a checkpoint holds all that a run needs to resume",
 }
-AT_LEAST = {
-    "length": 2, "source_length": 2, "target_length": 2, "batch": 1, "accumulate": 1, "warmup_steps": 0, "max_steps": 1,
-    "lora_rank": 1, "log_every": 1, "eval_every": 1, "save_every": 1, "keep": 1, "seed": 0, "weight_decay": 0,
-    "clip": 0,
+FREE = {  # may change when a run is resumed: no weight and no loss depends on them
+    "output_dir", "hidden_states_dir", "report_to", "run_name", "project", "trackio_space_id", "trackio_bucket_id",
+    "trackio_static_space_id", "save_strategy", "save_steps", "save_total_limit", "save_on_each_node", "push_to_hub",
+    "hub_token", "hub_private_repo", "hub_model_id", "hub_strategy", "hub_always_push", "hub_revision", "log_level",
+    "log_level_replica", "log_on_each_node", "disable_tqdm", "use_cpu", "debug", "per_device_train_batch_size",
+    "per_device_eval_batch_size", "dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers",
+    "dataloader_prefetch_factor", "dataloader_multiprocessing_context", "ddp_backend", "ddp_timeout",
+    "ddp_bucket_cap_mb", "ddp_broadcast_buffers", "ddp_find_unused_parameters", "ddp_static_graph", "fsdp",
+    "fsdp_config", "deepspeed", "accelerator_config", "parallelism_config", "local_rank", "do_train", "do_eval",
+    "do_predict", "eval_strategy", "gradient_checkpointing", "gradient_checkpointing_kwargs",
+    "torch_empty_cache_steps", "skip_memory_metrics", "eval_accumulation_steps", "prediction_loss_only",
 }  # fmt: skip
-LARGEST_SEED = 2**32 - 1  # NumPy's
-POSITIVE = ("lr", "eps", "epochs", "head_lr", "lora_alpha")
-FREE = (
-    "output",
-    "report_to",
-    "keep",
-    "save_every",
-    "states",
-)  # may differ when a run goes on: no weight depends on them
+SUMMARY = (
+    "learning_rate", "head_lr_multiplier", "batch_size", "gradient_accumulation_steps", "num_train_epochs",
+    "max_steps", "lr_scheduler_type", "warmup_steps", "adam_epsilon", "weight_decay", "max_grad_norm", "seed",
+    "window_length", "max_source_length", "max_target_length", "source_prefix", "bf16", "fp16",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunSettings:
-    """What every training is told. The defaults are the paper's for language models."""
+@dataclass
+class HeadTrainingArguments(TrainingArguments):
+    """Arguments of every training. The defaults are the paper's for language models.
 
-    output: str  # folder of the run
-    batch: int = 4  # windows, or pairs of document and summary; of all processes together
-    accumulate: int = 1  # batches per step
-    lr: float = 1e-5
-    head_lr: float = 1.0  # times lr: the learning rate of the head
-    eps: float = 1e-6  # AdamW's
+    Checkpoints, logs and the trained model go to `output_dir`; see `unbottle.train.train_lm`.
+    """
+
+    # --- Output layer and trained parameters ---
+    output_dir: str | None = field(
+        default=None, metadata={"help": "Folder of the run: checkpoints, logs, and the trained model."}
+    )
+    train_mode: str = field(
+        default="all",
+        metadata={
+            "help": "What to train: all (every parameter that is not frozen), head (frozen backbone), or lora "
+            "(adapters, and the full head)."
+        },
+    )
+    head_lr_multiplier: float = field(
+        default=1.0, metadata={"help": "Learning rate of the head, as a multiple of learning_rate."}
+    )
+    lora_r: int = field(default=8, metadata={"help": "Rank of the LoRA adapters."})
+    lora_alpha: float = field(default=16.0, metadata={"help": "Scale of the LoRA adapters."})
+    hidden_states_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder for the hidden states of a frozen backbone, which several runs may share. "
+            "[output_dir/states]"
+        },
+    )
+    hidden_states_dtype: str = field(
+        default="float32", metadata={"help": "Data type of stored hidden states: float32, bfloat16 or float16."}
+    )
+
+    # --- Training Duration and Batch Size ---
+    batch_size: int = field(
+        default=4, metadata={"help": "Examples per batch, over all processes: their number changes no result."}
+    )
+    per_device_train_batch_size: int = field(
+        default=0, metadata={"help": "Examples per batch and process, instead of batch_size."}
+    )
+    per_device_eval_batch_size: int = field(
+        default=0, metadata={"help": "Examples per evaluation batch and process. [as in training]"}
+    )
+    num_train_epochs: float = 1.0
+
+    # --- Other defaults than the Trainer's ---
+    learning_rate: float = 1e-5
+    lr_scheduler_type: SchedulerType | str = "constant_with_warmup"
+    adam_epsilon: float = 1e-6
     weight_decay: float = 1.2e-6
-    clip: float = 0.25  # largest norm of the gradient; 0: any
-    schedule: str = "constant"  # constant, linear or cosine, after the warm-up
-    warmup_steps: int = 0
-    epochs: float = 1.0
-    max_steps: int | None = None  # instead of epochs
-    shuffle: bool = True  # the order of the windows; a stream keeps its own
+    max_grad_norm: float = 0.25
     seed: int = 0
-    train: str = "all"  # all: what is not frozen; head: a frozen model, read once; lora: adapters, and the head in full
-    lora_rank: int = 8
-    lora_alpha: float = 16.0
-    states: str | None = None  # folder for what the frozen model said; several runs may share it. None: in output
-    states_dtype: str = "float32"
-    precision: str = "float32"  # bfloat16 and float16: mixed
-    device: str = "auto"  # auto: a GPU if there is one
-    log_every: int = 10  # steps
-    eval_every: int | None = None  # steps; None: before and after
-    save_every: int | None = 500  # steps between checkpoints; None: at the end only
-    keep: int = 2  # checkpoints
-    report_to: tuple[str, ...] | None = None  # None: tensorboard, if installed; also wandb, trackio, ...
+    logging_steps: float = 10
+    logging_nan_inf_filter: bool = False
+    eval_strategy: IntervalStrategy | str = "steps"
+    eval_steps: float | None = field(
+        default=NEVER, metadata={"help": "Steps between evaluations. [before and after training only]"}
+    )
+    save_total_limit: int | None = 2
+    include_num_input_tokens_seen: str | bool = True
+    remove_unused_columns: bool = False
+    label_names: list[str] | None = field(default_factory=lambda: ["labels"])
+    report_to: None | str | list[str] = field(  # noqa: RUF036  # the order that HfArgumentParser understands
+        default=None,
+        metadata={"help": "Loggers: tensorboard, wandb, trackio, none, ... [tensorboard in output_dir/logs]"},
+    )
+    disable_tqdm: bool | None = True
+    log_level: str = "error"
+    ddp_timeout: int = 86400  # the others wait while one process stores hidden states
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(allowed)}.")
-        for name, least in AT_LEAST.items():
-            if (number := getattr(self, name, None)) is not None and not least <= number < math.inf:
-                raise ValueError(f"{name} {number}: give a number of at least {least}.")
-        for name in POSITIVE:
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} {getattr(self, name)}: give a number above 0.")
-        if self.seed > LARGEST_SEED:
-            raise ValueError(f"seed {self.seed}: give a number of at most {LARGEST_SEED}.")
+        check_values({field.name: getattr(self, field.name) for field in fields(self)})
+        for name, reason in NOT_SUPPORTED.items():
+            if getattr(self, name):
+                raise ValueError(f"{name} is not supported: {reason}.")
+        self._share_batch(launched())
+        self.data_seed = self.seed if self.data_seed is None else self.data_seed
+        self.run_name = self.run_name or Path(self.output_dir or "").name
+        if self.report_to is None:
+            self.report_to = ["tensorboard"] if importlib.util.find_spec("tensorboard") else []
+        elif not isinstance(self.report_to, str):
+            self.report_to = [*self.report_to]
+        if "tensorboard" in self.report_to and not importlib.util.find_spec("tensorboard"):
+            raise ValueError("report_to tensorboard: it is not installed. pip install tensorboard")
+        self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
+        join(self.use_cpu)
+        self.use_cpu, self.ddp_backend = on_cpu(self.use_cpu), self.ddp_backend or backend()
+        super().__post_init__()
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def _share_batch(self, processes: int) -> None:
+        """`batch_size` is what all processes read at a time, so that their number changes nothing."""
+        if self.per_device_train_batch_size:
+            self.batch_size = self.per_device_train_batch_size * processes
+        elif self.batch_size % processes:
+            raise ValueError(
+                f"batch_size {self.batch_size}: {processes} processes share a batch. Give a multiple of {processes}."
+            )
+        self.per_device_train_batch_size = self.batch_size // processes
+        self.per_device_eval_batch_size = self.per_device_eval_batch_size or self.per_device_train_batch_size
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(cls))
+    def from_values(cls, values: Mapping[str, object]) -> Self:
+        """Arguments from a dict, under their own names or the short ones of `unbottle.train.presets`."""
+        return cls(**full_names(values))  # type: ignore[arg-type]  # values are checked one by one in __post_init__
+
+    def record(self) -> dict[str, object]:
+        """Everything that weights and losses depend on, as JSON stores it: what a resumed run has in common with the
+        interrupted one, on any machine and with any number of processes."""
+        values = {name: value for name, value in self.to_dict().items() if name not in FREE}
+        record: dict[str, object] = json.loads(json.dumps(values, default=str))
+        return record
+
+    def summary(self) -> dict[str, object]:
+        """What a model card says about the training: the usual arguments, and those that were changed."""
+        defaults = {f.name: f.default for f in fields(self)}
+        return {
+            name: value
+            for name, value in self.record().items()
+            if name in SUMMARY or (value != defaults[name] and name not in ("train_mode", "data_seed", "label_names"))
+        }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(RunSettings):
-    """Of a language model. The defaults are the paper's, which are its authors' for GPT-2 small."""
+@dataclass
+class LMTrainingArguments(HeadTrainingArguments):
+    """Arguments for a causal language model. The defaults are the paper's for GPT-2 small."""
 
-    length: int = 200  # tokens of a window
-
-
-TINY = 1e-12  # as AdamW's eps: projections that start at 1e-10 have gradients far below the paper's 1e-6 (LOG.md)
-PRESETS: dict[str, Settings] = {  # output is for you to say: replace(PRESETS["paper"], output="runs/mine")
-    # The paper: GPT-2 small, one pass over the text.
-    "paper": Settings(output=""),
-    # The paper: GPT-2 medium, 0.4 of a pass.
-    "paper-medium": Settings(output="", epochs=0.4),
-    # Not the paper's: a new output layer on a model that stays as it is. Nothing else can break, so steps are larger.
-    "head": Settings(output="", train="head", batch=8, lr=1e-4, eps=TINY, clip=1.0, warmup_steps=20, epochs=3.0),
-    # Not the paper's: adapters in the model, the head in full.
-    "lora": Settings(output="", train="lora", batch=8, lr=2e-4, eps=TINY, clip=1.0, warmup_steps=20),
-    # Not the paper's: a small model from nothing.
-    "scratch": Settings(
-        output="",
-        batch=16,
-        lr=1e-3,
-        eps=TINY,
-        weight_decay=0.1,
-        clip=1.0,
-        schedule="cosine",
-        warmup_steps=100,
-        epochs=5.0,
-    ),
-}
+    window_length: int = field(default=200, metadata={"help": "Number of tokens of a training window."})
 
 
-@dataclass(frozen=True, kw_only=True)
-class SummarizeSettings(RunSettings):
-    """The defaults are the paper's. It does not say how gradients are clipped: 1.0 is the Trainer's own default."""
+@dataclass
+class SummarizeTrainingArguments(HeadTrainingArguments):
+    """Arguments for an encoder-decoder model. The defaults are the paper's."""
 
-    batch: int = 8  # pairs
-    lr: float = 5e-5
-    clip: float = 1.0
-    schedule: str = "linear"
-    warmup_steps: int = 1000
-    epochs: float = 3.0
-    source_length: int = 1024  # tokens of a document, at most
-    target_length: int = 128  # tokens of a summary, at most
-    prefix: str | None = None  # before each document; None: what the model's config names, as T5's does, or nothing
-
-
-SUMMARIZE_PRESETS: dict[str, SummarizeSettings] = {
-    # The paper: T5 and BART on CNN/DM, XSUM and SAMSum.
-    "paper": SummarizeSettings(output=""),
-    # The paper: BookSum, paragraphs.
-    "paper-booksum": SummarizeSettings(output="", epochs=5.0),
-    # The paper: BART large on BookSum, where a larger learning rate was not stable with every method.
-    "paper-booksum-bart-large": SummarizeSettings(output="", epochs=5.0, lr=1e-5),
-    # Not the paper's: a new output layer on a model that stays as it is. Nothing else can break, so steps are larger.
-    "head": SummarizeSettings(output="", train="head", lr=1e-3, eps=TINY, schedule="constant", warmup_steps=20),
-    # Not the paper's: adapters in the model, the head in full.
-    "lora": SummarizeSettings(output="", train="lora", lr=2e-4, eps=TINY, schedule="constant", warmup_steps=20),
-    # Not the paper's: a small model from nothing.
-    "scratch": SummarizeSettings(
-        output="", batch=16, lr=1e-3, eps=TINY, weight_decay=0.1, schedule="cosine", warmup_steps=100, epochs=10.0
-    ),
-}
+    batch_size: int = field(
+        default=8, metadata={"help": "Pairs per batch, over all processes: their number changes no result."}
+    )
+    learning_rate: float = 5e-5
+    max_grad_norm: float = 1.0  # the Trainer's default; the paper does not say
+    lr_scheduler_type: SchedulerType | str = "linear"
+    warmup_steps: float = 1000
+    num_train_epochs: float = 3.0
+    max_source_length: int = field(default=1024, metadata={"help": "Maximum number of tokens of a document."})
+    max_target_length: int = field(default=128, metadata={"help": "Maximum number of tokens of a summary."})
+    source_prefix: str | None = field(
+        default=None, metadata={"help": "Text before each document. [as the model's config says, or none]"}
+    )

@@ -1,10 +1,7 @@
-"""Checkpoints: folders that are whole, or do not count.
+"""Checkpoint folders that are complete or do not count, and their contents: state without pickle.
 
-write_state, read_state: what optimizers, schedules and generators remember, as safetensors and JSON.
-
-Nothing is pickled, so no checkpoint can run code when it is read.
-
-PlainCheckpoints: a Trainer whose checkpoints hold no pickle.
+Optimizer states, schedules and random generators are stored as safetensors and JSON, so that loading a checkpoint never
+executes code.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import Trainer
 
 from unbottle.files import put_folder, whole_disk, write_json
 
@@ -31,41 +27,42 @@ BLOCK = 1 << 20
 
 
 def seal(temporary: Path, folder: Path) -> Path:
-    """A checkpoint that was written under another name gets its list of files, and only then its own name."""
+    """Add a manifest to a checkpoint that was written elsewhere, and move it into `folder`. Returns its final path."""
     with whole_disk(folder):
         files = sorted(path for path in temporary.rglob("*") if path.is_file())
-        marks = {path.relative_to(temporary).as_posix(): _mark(path) for path in files}
-        write_json(temporary / MANIFEST, marks)
+        manifest = {path.relative_to(temporary).as_posix(): _size_and_crc(path) for path in files}
+        write_json(temporary / MANIFEST, manifest)
         put_folder(temporary, folder / temporary.name)
     return folder / temporary.name
 
 
 def latest(folder: Path) -> Path | None:
-    """The last checkpoint. One that was cut or edited is refused by its name, and the one before it is offered."""
+    """The last checkpoint, or None. Raises an error that names damaged ones after the last intact one."""
     damaged: list[str] = []
+    intact = None
     for path in reversed(_sorted(folder)):
         if not (problem := _problem(path)):
+            intact = path
             break
         damaged.append(f"{path} ({problem})")
-    else:
-        path = None
     if damaged:
         those = "it" if len(damaged) == 1 else "them"
-        before = "to start from the beginning" if path is None else f"to go on from {path.name}, which is whole"
-        raise ValueError(f"damaged: {', '.join(damaged)}. Delete {those} {before}, and run the same command again.")
-    return path
+        then = "to start from the beginning" if intact is None else f"to resume from {intact.name}, which is intact"
+        raise ValueError(f"damaged: {', '.join(damaged)}. Delete {those} {then}, and run the same command again.")
+    return intact
 
 
 def newest(folder: Path) -> Path | None:
-    """The last checkpoint, whole or not."""
+    """The last checkpoint, intact or not."""
     return next(reversed(_sorted(folder)), None)
 
 
-def rotate(folder: Path, keep: int) -> None:
-    """Only the last few stay."""
-    for path in _sorted(folder)[:-keep]:
-        (path / MANIFEST).unlink(missing_ok=True)  # first: what is half deleted must not count
-        shutil.rmtree(path, ignore_errors=True)
+def rotate(folder: Path, keep: int | None, best: str | None = None) -> None:
+    """Delete all but the last few checkpoints and the best one. None: keep all."""
+    for path in [] if keep is None else _sorted(folder)[:-keep]:
+        if best is None or path != Path(best):
+            (path / MANIFEST).unlink(missing_ok=True)  # first: what is half deleted must not count
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def step_of(path: Path) -> int:
@@ -73,12 +70,10 @@ def step_of(path: Path) -> int:
 
 
 def _sorted(folder: Path) -> list[Path]:
-    found = [path for path in folder.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdigit()]
-    return sorted(found, key=step_of)
+    return sorted((path for path in folder.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdigit()), key=step_of)
 
 
-def _mark(path: Path) -> list[int]:
-    """Size and checksum of a file."""
+def _size_and_crc(path: Path) -> list[int]:
     checksum = 0
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
@@ -90,45 +85,45 @@ def _problem(path: Path) -> str | None:
     try:
         files = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         for name, (size, checksum) in files.items():
-            found = _mark(path / name)
-            if found[0] != size:
-                return f"{name} has {found[0]} bytes, not {size}"
-            if found[1] != checksum:
-                return f"{name} was damaged"
+            current_size, current_checksum = _size_and_crc(path / name)
+            if current_size != size:
+                return f"{name} has {current_size} bytes, not {size}"
+            if current_checksum != checksum:
+                return f"{name} has another checksum"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return f"{MANIFEST} can not be read"
+        return f"{MANIFEST} cannot be read"
     return None
 
 
-TENSOR, ARRAY, TUPLE, ITEMS = "tensor", "array", "tuple", "items"  # JSON has no word for them
+TENSOR, ARRAY, TUPLE, ITEMS = "tensor", "array", "tuple", "items"  # types that JSON does not have
 
 
-def write_state(folder: Path, name: str, state: Any) -> None:
-    """Dicts, lists, tuples, numbers and texts go to NAME.json, the tensors in them to NAME.safetensors."""
+def write_state(folder: Path, name: str, state: object) -> None:
+    """Write dicts, lists, tuples, numbers and strings to NAME.json, and the tensors in them to NAME.safetensors."""
     tensors: dict[str, Tensor] = {}
-    structure = _taken_apart(state, tensors)
+    structure = _encode(state, tensors)
     save_file(tensors, folder / f"{name}.safetensors")
     write_json(folder / f"{name}.json", structure)
 
 
 def read_state(folder: Path, name: str) -> Any:
-    """What write_state was given, bit for bit; tensors on the CPU, in memory of their own."""
+    """The state that write_state stored, bit for bit, with tensors on the CPU in memory of their own."""
     try:
         structure = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         tensors = load_file(folder / f"{name}.safetensors")
-        return _put_together(structure, tensors)
+        return _decode(structure, tensors)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{folder} has no {Path(str(error.filename)).name}: another version of unbottle wrote it. Go on with that "
+            f"{folder} has no {Path(str(error.filename)).name}: another version of unbottle wrote it. Resume with that "
             "version, or delete this checkpoint."
         ) from error
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise ValueError(f"{folder / name}: was edited ({error}). Delete this checkpoint.") from error
 
 
-def _taken_apart(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _encode(value: object, tensors: dict[str, Tensor]) -> object:
     name = str(len(tensors))
     if isinstance(value, Tensor):
         tensors[name] = value.detach().cpu().contiguous().clone()
@@ -137,77 +132,31 @@ def _taken_apart(value: Any, tensors: dict[str, Tensor]) -> Any:
         tensors[name] = torch.from_numpy(value.astype(np.int64))  # NumPy's generator counts in uint32
         return {ARRAY: name, "dtype": str(value.dtype)}
     if isinstance(value, dict):  # its keys may be numbers
-        return {ITEMS: [[_taken_apart(part, tensors) for part in item] for item in value.items()]}
+        return {ITEMS: [[_encode(part, tensors) for part in item] for item in value.items()]}
     if isinstance(value, tuple):
-        return {TUPLE: [_taken_apart(part, tensors) for part in value]}
+        return {TUPLE: [_encode(part, tensors) for part in value]}
     if isinstance(value, list):
-        return [_taken_apart(part, tensors) for part in value]
-    assert value is None or isinstance(value, (bool, int, float, str)), f"{type(value)} can not be stored"
+        return [_encode(part, tensors) for part in value]
+    assert value is None or isinstance(value, (bool, int, float, str)), f"{type(value)} cannot be stored"
     return value
 
 
-def _put_together(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, list):
-        return [_put_together(part, tensors) for part in value]
+        return [_decode(part, tensors) for part in value]
     if not isinstance(value, dict):
         return value
     if TENSOR in value:
-        return tensors[value[TENSOR]].clone()  # out of the file: what lies elsewhere may round otherwise
+        return tensors[value[TENSOR]].clone()  # out of the file, whose alignment may change how results round
     if ARRAY in value:
         return tensors[value[ARRAY]].numpy().astype(value["dtype"])
     if TUPLE in value:
-        return tuple(_put_together(part, tensors) for part in value[TUPLE])
-    return {_put_together(key, tensors): _put_together(part, tensors) for key, part in value[ITEMS]}
+        return tuple(_decode(part, tensors) for part in value[TUPLE])
+    return {_decode(key, tensors): _decode(part, tensors) for key, part in value[ITEMS]}
 
 
-OPTIMIZER, SCHEDULE, SCALER, RANDOM = "optimizer", "schedule", "scaler", "random"
-
-
-class PlainCheckpoints(Trainer):
-    """Takes the place of everything that the Trainer would write with torch.save and read with torch.load."""
-
-    lr_scheduler: Any
-    optimizer: Any
-
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        if self.args.should_save:
-            write_state(Path(output_dir), OPTIMIZER, self.optimizer.state_dict())
-            write_state(Path(output_dir), SCHEDULE, self.lr_scheduler.state_dict())
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is not None:
-            self.optimizer.load_state_dict(read_state(Path(checkpoint), OPTIMIZER))
-            self.lr_scheduler.load_state_dict(read_state(Path(checkpoint), SCHEDULE))
-
-    def _save_scaler(self, output_dir: str) -> None:
-        if self.args.should_save and self._scaler is not None:
-            write_state(Path(output_dir), SCALER, self._scaler.state_dict())
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        if checkpoint is not None and self._scaler is not None:
-            self._scaler.load_state_dict(read_state(Path(checkpoint), SCALER))
-
-    @property
-    def _scaler(self) -> Any:
-        """Of float16 on a GPU."""
-        return getattr(self.accelerator, "scaler", None)
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        Path(output_dir).mkdir(parents=True, exist_ok=True)
-        write_state(Path(output_dir), self._random_name, random_state())
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        if checkpoint is not None:
-            set_random_state(read_state(Path(checkpoint), self._random_name))
-
-    @property
-    def _random_name(self) -> str:
-        """Each process draws its own numbers."""
-        return RANDOM if self.args.world_size <= 1 else f"{RANDOM}-{self.args.process_index}"
-
-
-def random_state() -> dict[str, Any]:
-    """Where all generators stand."""
+def random_state() -> dict[str, object]:
+    """The state of the random generators of Python, NumPy and torch."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return {"python": random.getstate(), "numpy": np.random.get_state(), "cpu": torch.get_rng_state(), "cuda": cuda}
 

@@ -1,14 +1,14 @@
-"""numbered: windows that know which they are, so that a batch that breaks a training can be named.
+"""Divergence detection: a loss, gradient or weight that is not finite stops a training, and the error names the batch.
 
-Watch: a training that breaks stops at once, and says at which step and on which batch.
+`number_rows` adds to each row its index in the data, so that the batch can be found again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -16,97 +16,110 @@ from torch.utils.data import Dataset, IterableDataset
 
 from unbottle.files import write_json
 from unbottle.train.checkpoints import newest
-from unbottle.train.distributed import is_first
+from unbottle.train.distributed import Row, gather_sharded, is_first
 
-ROWS = "rows"  # of a window: its place in the data
-
-
-def numbered(data: Any) -> Any:
-    """The same data, each window with its place in it."""
-    return Numbered(data) if hasattr(data, "__len__") else NumberedStream(data)
+ROWS = "rows"  # key of a row: its index in the data
+FILE = "bad-batch.json"
+EXPLODED = 10.0  # times the loss of a uniform prediction, or times the first loss, if that is larger
+SHOWN = 8  # rows that an error message names; the file has all
 
 
-class Numbered(Dataset):
-    def __init__(self, data: Any) -> None:
+def number_rows(data: Dataset[Row]) -> Dataset[Row]:
+    """The same data, with the index of each row."""
+    if isinstance(data, Sized):
+        return NumberedRows(data)
+    assert isinstance(data, Iterable)
+    return NumberedStream(data)
+
+
+class NumberedRows(Dataset[Row]):
+    def __init__(self, data: Dataset[Row]) -> None:
         self.data = data
 
     def __len__(self) -> int:
+        assert isinstance(self.data, Sized)
         return len(self.data)
 
-    def __getitem__(self, place: int) -> dict[str, Tensor]:
-        return {**self.data[place], ROWS: torch.tensor([place])}
+    def __getitem__(self, index: int) -> Row:
+        return {**self.data[index], ROWS: torch.tensor([index])}
 
 
-class NumberedStream(IterableDataset):
-    def __init__(self, data: Any) -> None:
+class NumberedStream(IterableDataset[Row]):
+    def __init__(self, data: Iterable[Row]) -> None:
         self.data = data
 
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        for place, window in enumerate(self.data):
-            yield {**window, ROWS: torch.tensor([place])}
+    def __iter__(self) -> Iterator[Row]:
+        for index, row in enumerate(self.data):
+            yield {**row, ROWS: torch.tensor([index])}
 
 
-FILE = "bad-batch.json"
-EXPLODED = 10.0  # times the loss of guessing among all words, or times the first loss, if that is larger
-SHOWN = 8  # rows that a sentence names; all are in the file
+class DivergenceError(ValueError):
+    """Loss, gradient or weights are not finite, or the loss has exploded."""
 
 
-class BrokenTrainingError(ValueError):
-    """The loss, the gradient or the weights are no use any more."""
+class SeenBatch(TypedDict):
+    rows: list[int]
+    inputs: Row
 
 
-class Watch:
-    """Looks at every loss and every gradient. What led to a bad one is written to FILE in the folder of the run."""
+class DivergenceMonitor:
+    """Checks every loss and every gradient. The batches of a bad step are written to `bad-batch.json` in `folder`."""
 
-    def __init__(self, folder: Path, vocabulary: int, lr: float) -> None:
-        self.folder, self.lr = folder, lr
-        self.limit = EXPLODED * math.log(max(vocabulary, 2))
+    def __init__(self, folder: Path, vocabulary_size: int, learning_rate: float) -> None:
+        self.folder, self.learning_rate = folder, learning_rate
+        self.limit = EXPLODED * math.log(max(vocabulary_size, 2))
         self.step = 0
-        self.batches: list[dict[str, Any]] = []  # of this step
+        self.batches: list[SeenBatch] = []  # of this step
         self.first = True
 
-    def batch(self, step: int, inputs: dict[str, Any]) -> None:
-        """The next batch, of this step; its rows are taken out, for models do not know them."""
+    def check_batch(self, step: int, inputs: Row) -> None:
+        """Remember the next batch of a step, and remove the row numbers, which models do not know."""
         if step != self.step:
             self.step, self.batches = step, []
         rows = inputs.pop(ROWS, None)
         self.batches.append({"rows": [] if rows is None else rows.flatten().tolist(), "inputs": inputs})
 
-    def loss(self, value: float) -> None:
-        """Of the last batch."""
+    def check_loss(self, value: float) -> None:
+        """Check the loss of the last batch."""
         if self.first and math.isfinite(value):
             self.limit, self.first = max(self.limit, EXPLODED * value), False
         if not value <= self.limit:
-            how = "exploded" if math.isfinite(value) else "is no number"
-            self.stop(f"the loss {how} ({value:g})", self.batches[-1:])
+            self.stop(f"loss exploded ({value:g})" if math.isfinite(value) else f"loss is {_name(value)}", 1)
 
-    def gradient(self, norm: Any) -> None:
-        """Of all batches of this step together."""
-        if norm is None:  # DeepSpeed keeps it to itself
+    def check_gradient(self, norm: Tensor | float | None) -> None:
+        """Check the gradient of a step. DeepSpeed does not tell its norm."""
+        if norm is None:
             return
-        value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+        value = float(gather_sharded(norm) if isinstance(norm, Tensor) else norm)
         if not math.isfinite(value):
-            self.stop(f"the norm of the gradient is {value:g}", self.batches)
+            self.stop(f"gradient norm is {_name(value)}")
 
-    def weights(self, parameters: dict[str, Any]) -> None:
-        """What is about to be written to a checkpoint."""
+    def check_weights(self, parameters: Mapping[str, Tensor]) -> None:
+        """Check what is about to be written to a checkpoint."""
         for name, value in parameters.items():
             if not value.isfinite().all():
-                self.stop(f"the weights of {name} are no numbers any more", self.batches)
+                self.stop(f"weights of {name} are not finite")
 
-    def stop(self, problem: str, batches: list[dict[str, Any]]) -> None:
+    def stop(self, problem: str, last: int = 0) -> None:
+        """Write the batches of this step, or the `last` of them, to a file, and raise an error."""
+        batches = self.batches[-last:]
         file = self.folder / FILE
-        shown = [
-            {"rows": each["rows"], **{name: each["inputs"][name].tolist() for name in ("input_ids", "labels")}}
-            for each in batches
-        ]
         if is_first():
+            shown = [
+                {"rows": batch["rows"], **{name: batch["inputs"][name].tolist() for name in ("input_ids", "labels")}}
+                for batch in batches
+            ]
             write_json(file, {"step": self.step, "problem": problem, "batches": shown})
-        rows = [row for each in batches for row in each["rows"]]
-        named = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
-        kept = newest(self.folder / "checkpoints")
-        before = "there is no checkpoint yet" if kept is None else f"{kept.name} from before is kept"
-        raise BrokenTrainingError(
-            f"{problem} at step {self.step}, on rows {named} of the data ({file} holds them). Look at these rows; or "
-            f"lower lr ({self.lr:g}), or set clip and warmup_steps, in another output folder; {before}."
+        rows = [row for batch in batches for row in batch["rows"]]
+        names = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
+        checkpoint = newest(self.folder / "checkpoints")
+        kept = "there is no checkpoint yet" if checkpoint is None else f"{checkpoint.name} is kept"
+        raise DivergenceError(
+            f"{problem} at step {self.step}, on rows {names} of the data (see {file}). Inspect these rows; or lower "
+            f"learning_rate ({self.learning_rate:g}), or set max_grad_norm and warmup_steps, in another output folder; "
+            f"{kept}."
         )
+
+
+def _name(value: float) -> str:
+    return "NaN" if math.isnan(value) else f"{value:g}"

@@ -1,153 +1,154 @@
-"""Task: what differs between training a language model and training a summarizer.
+"""What is trained: all parameters, the head on a frozen backbone, or LoRA adapters and the head.
 
-Everything: all parameters of a model that are not frozen.
-
-Adapters: LoRA on the backbone by PEFT, and the head in full.
-
-HeadAlone: a new output layer on a model that stays as it is.
-
-What can be trained, by name.
+A mode says what the Trainer gets, and how the trained model is saved to the folder of a run.
 """
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import TrainingArguments
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.pytorch_utils import Conv1D
 
 from unbottle.files import put_folder, whole_disk
-from unbottle.hf.head_inputs import layers_of, states
+from unbottle.hf.head_inputs import states
 from unbottle.hf.model_card import FILE, TrainingRecord, model_card
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.outputs import shifted
 from unbottle.progress import Progress
-from unbottle.train.arguments import RunSettings
+from unbottle.train.arguments import HeadTrainingArguments
 from unbottle.train.callbacks import silent
-from unbottle.train.distributed import first_does, is_split, whole_weights
-from unbottle.train.hidden_state_cache import StateStore, open_store
-from unbottle.train.trainer import ExactTrainer
+from unbottle.train.distributed import Row, gather_state_dict, is_sharded, on_first_process
+from unbottle.train.hidden_state_cache import Windows, cache_hidden_states
+
+if TYPE_CHECKING:
+    from unbottle.head import Head
+
+MODEL, ADAPTER = "model", "adapter"  # folders of a run
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """`refuse` says what can not be trained, before anything is touched."""
+class FullTraining:
+    """Trains every parameter that is not frozen, and saves folder/model."""
 
-    trainer: type[ExactTrainer]
-    arguments: type[TrainingArguments]
-    refuse: Callable[[Any, Any, Any], None]  # model, train, settings
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        train: Dataset[Row],
+        valid: Dataset[Row] | None,
+        args: HeadTrainingArguments,
+        report: Progress | None,
+    ) -> None:
+        self.base, self.train, self.valid = model, train, valid
+        self.model: nn.Module = model
+        self.prepare(args, report or silent)
 
+    def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
+        """Set what the Trainer gets: `model`, `train` and `valid`."""
 
-MODEL = "model"
-
-
-class Everything:
-    """What the Trainer gets, and how the trained model is saved."""
-
-    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Progress | None) -> None:
-        self.model, self.train, self.valid = model, train, valid
-
-    def save(self, folder: Path, tokenizer: Any, training: TrainingRecord) -> None:
-        """To folder/model, as a whole."""
-        save_folder(folder / MODEL, self.model, tokenizer, training)
-
-
-def save_folder(final: Path, model: Any, tokenizer: Any = None, training: TrainingRecord | None = None) -> None:
-    """What save_pretrained writes, under its name only when all of it is there. The card of a model with a head has the
-    numbers of its training."""
-    weights = {"state_dict": whole_weights(model)} if is_split(model) else {}
-    first_does(lambda: _write(final, model, tokenizer, training, weights))
+    def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase | None, training: TrainingRecord) -> None:
+        save_folder(folder / MODEL, self.base, tokenizer, training)
 
 
-def _write(final: Path, model: Any, tokenizer: Any, training: TrainingRecord | None, weights: dict[str, Any]) -> None:
-    temporary = final.with_name(f".{final.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
-    with whole_disk(final.parent):
-        model.save_pretrained(temporary, **weights)
-        if training is not None and isinstance(model, HeadMixin):
-            model_card(model, training=training).save(temporary / FILE)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(temporary)
-        put_folder(temporary, final)
+class LoraTraining(FullTraining):
+    """Trains adapters of PEFT and the full head. Saves folder/adapter, and folder/model with the adapters merged."""
 
-
-ADAPTER = "adapter"
-
-
-class Adapters:
-    """Saves folder/adapter, for PEFT and the base model, and folder/model, where the adapters are merged in."""
-
-    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Progress | None) -> None:
+    def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
+        model = self.base
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError as error:
-            raise ValueError("train 'lora' needs PEFT: pip install 'unbottle[train]'") from error
+            raise ValueError("train_mode 'lora' needs PEFT: pip install 'unbottle[train]'") from error
         has_head = isinstance(model, HeadMixin)
         config = LoraConfig(
             task_type="SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM",
-            r=settings.lora_rank,
-            lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
+            r=args.lora_r,
+            lora_alpha=cast("int", args.lora_alpha),  # PEFT takes any number
             target_modules="all-linear",
-            exclude_modules=r"head\..*" if has_head else None,  # the head is trained as a whole
+            exclude_modules=r"head\..*" if has_head else None,  # the head is trained in full
             modules_to_save=["head"] if has_head else None,
             fan_in_fan_out=any(isinstance(part, Conv1D) for part in model.modules()),  # GPT-2 stores its matrices so
         )
-        self.model, self.train, self.valid = get_peft_model(model, config), train, valid
+        self.peft_model = get_peft_model(model, config)
+        self.model = self.peft_model
 
-    def save(self, folder: Path, tokenizer: Any, training: TrainingRecord) -> None:
-        save_folder(folder / ADAPTER, self.model)
-        save_folder(folder / MODEL, self.model.merge_and_unload(), tokenizer, training)
-
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase | None, training: TrainingRecord) -> None:
+        save_folder(folder / ADAPTER, self.peft_model)
+        save_folder(folder / MODEL, self.peft_model.merge_and_unload(), tokenizer, training)
 
 
-class HeadAlone:
-    """The backbone reads every window once, in evaluation mode; the head trains on what it said.
+class HeadTraining(FullTraining):
+    """Trains the head on the hidden states of a frozen backbone, which reads every window once, in evaluation mode.
 
-    A stream has no end to read ahead to, and wbwR asks the backbone again at every step: there it reads along. So does
-    an encoder-decoder model: what its encoder says about long documents takes more room than most disks have (1,024
-    tokens of T5 small are 2 MB).
+    The backbone runs at every step instead if the data are a stream, if the method has wbwR, which asks the backbone
+    again, or if the model has an encoder, whose hidden states of long documents take more room than most disks have
+    (1,024 tokens of T5 small are 2 MB).
     """
 
-    def __init__(self, model: Any, train: Any, valid: Any, settings: RunSettings, report: Progress | None) -> None:
+    def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
+        model = self.base
+        assert isinstance(model, HeadMixin)
         self.trainable = {name: p.requires_grad for name, p in model.named_parameters()}
         model.requires_grad_(False)
         model.head.requires_grad_(True)
-        self.model, self.train, self.valid = FrozenBackbone(model), train, valid
-        ahead = hasattr(train, "__len__") and not model.head.config.method.wbwr
-        if ahead and not model.config.is_encoder_decoder:
-            self.train = stored(model, train, settings, report or silent)
-            self.valid = None if valid is None else stored(model, valid, settings, report or silent)
+        self.model = FrozenBackbone(model)
+        if (
+            isinstance(self.train, Windows)
+            and not model.head.config.method.wbwr
+            and not model.config.is_encoder_decoder
+        ):
+            self.train = cache_hidden_states(model, self.train, args, report)
+            if isinstance(self.valid, Windows):
+                self.valid = cache_hidden_states(model, self.valid, args, report)
 
-    def save(self, folder: Path, tokenizer: Any, training: TrainingRecord) -> None:
-        """All of the model, head and backbone, to folder/model."""
-        model = self.model.model
-        for name, parameter in model.named_parameters():
+    def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase | None, training: TrainingRecord) -> None:
+        for name, parameter in self.base.named_parameters():
             parameter.requires_grad_(self.trainable[name])
-        save_folder(folder / MODEL, model, tokenizer, training)
+        super().save(folder, tokenizer, training)
+
+
+MODES = {"all": FullTraining, "head": HeadTraining, "lora": LoraTraining}
+
+
+def save_folder(
+    final: Path,
+    model: nn.Module,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    training: TrainingRecord | None = None,
+) -> None:
+    """Call save_pretrained, and rename the folder when all files are there. The model card of a model with a head has
+    the numbers of its training."""
+    state_dict = gather_state_dict(model) if is_sharded(model) else None
+
+    def write() -> None:
+        temporary = final.with_name(f".{final.name}.writing")
+        shutil.rmtree(temporary, ignore_errors=True)
+        with whole_disk(final.parent):
+            cast("PreTrainedModel", model).save_pretrained(temporary, state_dict=state_dict)
+            if training is not None and isinstance(model, HeadMixin):
+                model_card(model, training=training).save(temporary / FILE)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(temporary)
+            put_folder(temporary, final)
+
+    on_first_process(write)
 
 
 class FrozenBackbone(nn.Module):
-    """A model whose head alone is in training mode, and which takes hidden states in place of words to read."""
+    """A model in evaluation mode with a head that is trained. It takes `layers`, hidden states, in place of reading."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: HeadMixin) -> None:
         super().__init__()
-        self.model: Any = model
+        self.model: HeadMixin = model
         self.loss_type = model.loss_type  # by it the Trainer decides which labels are predicted, and counts them
         self.config = model.config
-        self._no_split_modules = model._no_split_modules  # for FSDP2: what may be a piece of its own
+        self._no_split_modules = model._no_split_modules  # for FSDP2
 
     @property
-    def head(self) -> Any:
+    def head(self) -> Head:
         return self.model.head
 
     def train(self, mode: bool = True) -> FrozenBackbone:
@@ -156,6 +157,9 @@ class FrozenBackbone(nn.Module):
         self.model.head.train(mode)
         return self
 
+    def gradient_checkpointing_enable(self, **options: object) -> None:
+        """Do nothing: no gradient flows through the backbone."""
+
     def forward(
         self,
         input_ids: Tensor,
@@ -163,57 +167,25 @@ class FrozenBackbone(nn.Module):
         layers: Tensor | None = None,
         attention_mask: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> dict[str, Tensor]:
-        count = num_items_in_batch
         if layers is None:
-            said = self.model(
+            outputs = self.model(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
                 labels=labels,
-                num_items_in_batch=count,
+                num_items_in_batch=num_items_in_batch,
                 skip_logits=True,
             )
-            return {"loss": said.loss}
-        here = states(layers.to(self.model.dtype), input_ids, attention_mask, None, past=None)
+            return {"loss": outputs.loss}
+        head_states = states(layers.to(self.model.dtype), input_ids, attention_mask, None, past=None)
         answer = self.model._predict(
-            here, past=None, labels=shifted(labels), num_items=count, logits_to_keep=0, skip_logits=True
+            head_states,
+            past=None,
+            labels=shifted(labels),
+            num_items=num_items_in_batch,
+            logits_to_keep=0,
+            skip_logits=True,
         )
+        assert answer.loss is not None
         return {"loss": answer.loss}
-
-
-class StoredWindows(Dataset):
-    """Windows, each with what the backbone says about it."""
-
-    def __init__(self, windows: Any, store: StateStore) -> None:
-        self.windows, self.store = windows, store
-
-    def __len__(self) -> int:
-        return len(self.windows)
-
-    def __getitem__(self, place: int) -> dict[str, Tensor]:
-        window = self.windows[place]
-        return {**window, "layers": self.store[place][: len(window["input_ids"])]}
-
-
-def stored(model: Any, windows: Any, settings: RunSettings, report: Progress) -> StoredWindows:
-    """Windows with hidden states, which are computed now where they are not there yet."""
-    folder = Path(settings.states or Path(settings.output) / "states")
-    store = open_store(folder, model, windows, DTYPES[settings.states_dtype], settings.precision)
-    device = torch.device("cuda") if settings.device == "auto" and torch.cuda.is_available() else model.device
-    mixed = settings.precision != "float32"
-    context: Any = torch.autocast(device.type, DTYPES[settings.precision]) if mixed else contextlib.nullcontext()
-    model.to(device).eval()
-
-    def layers(batch: dict[str, Tensor]) -> Tensor:
-        given = {name: value.to(device) for name, value in batch.items() if name != "labels"}
-        with context:
-            return layers_of(model, given).cpu()
-
-    store.fill(windows, layers, settings.batch, report)
-    return StoredWindows(windows, store)
-
-
-__all__ = ["MODEL", "TRAINED"]
-
-TRAINED: dict[str, Any] = {"all": Everything, "head": HeadAlone, "lora": Adapters}
