@@ -56,7 +56,7 @@ def test_one_run(files: dict[str, str], capsys: pytest.CaptureFixture) -> None:
     assert len({len(line) for line in out if line.startswith("|")}) == 1
     table = {cells(line)[0]: cells(line)[1:] for line in out if line.startswith("|")}
     assert table["support"] == ["1.000", "1.000 to 1.000", "2"]
-    assert "support: 1 of 3 summaries have no name and no number, and say nothing." in out
+    assert "support: 1 of 3 summaries have no name and no number and are left out." in out
     assert "3 summaries." in out
     assert out[-1] == f"Written to {files['output']}: config.json, result.json"
     config = json.loads((Path(files["output"]) / "config.json").read_text())

@@ -100,8 +100,8 @@ def test_rows_are_refused_before_a_model_works(rows, message, tmp_path, capsys, 
 def test_other_refusals(model: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     rows = data(tmp_path / "test.jsonl")
     for args, said in (
-        ((), "give --predictions, a file, or --model, which writes them; one of them."),
-        (("--model", model, "--predictions", rows), "one of them."),
+        ((), "give either --predictions FILE or --model MODEL."),
+        (("--model", model, "--predictions", rows), "give either --predictions FILE or --model MODEL."),
         (("--model", model, "--data", rows), "--model needs --data, the documents, and --output"),
         (("--model", model, "--output", str(tmp_path)), "--model needs --data, the documents, and --output"),
         (("--predictions", rows, "--set", "seed=1"), "--set is for --model"),

@@ -94,8 +94,8 @@ def test_a_long_prompt_loses_its_beginning(models: dict[str, str], capsys) -> No
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "give --prompt TEXT or --file FILE"),
-        (("--prompt", "a", "--file", "b"), "give --prompt TEXT or --file FILE"),
+        ((), "give either --prompt TEXT or --file FILE"),
+        (("--prompt", "a", "--file", "b"), "give either --prompt TEXT or --file FILE"),
         (("--prompt", "a", "--sampling", "best"), "sampling 'best': unknown"),
         (("--prompt", "a", "--new-tokens", "300"), "reads and writes at most 256 tokens"),
         (("--file", "none.txt"), "No such file"),

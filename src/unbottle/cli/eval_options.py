@@ -13,7 +13,7 @@ from unbottle.cli.options import MODEL_HELP, MODELS_HELP, TEXT_HELP, check_choic
 
 if TYPE_CHECKING:
     import numpy as np
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
     from unbottle.data.sources import Part
 
@@ -81,7 +81,7 @@ class TextPart:
             check_choice("part", self.part, PARTS)
         check_place(self.data)
 
-    def tokenize(self, tokenizer: PreTrainedTokenizerBase) -> TokenizedPart:
+    def tokenize(self, tokenizer: Tokenizer) -> TokenizedPart:
         """The token ids of the part."""
         from unbottle.data import tokens_of
         from unbottle.experiments.corpora import Corpus
@@ -101,7 +101,7 @@ class TextPart:
             raise ValueError(f"{about}, and 2 are the least. Give more text.")
         return TokenizedPart(ids=ids, about=f"{about}.")
 
-    def texts(self, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    def texts(self, tokenizer: Tokenizer) -> list[str]:
         """The texts of the part. A part of a split is decoded from its tokens, as one text."""
         _, locations = self._locations()
         if locations is not None:

@@ -49,8 +49,7 @@ def eval_perplexity(
     ] = None,
     k: Annotated[int, typer.Option(metavar="N", help="Number of most likely words in W(k).")] = 100,
     tagger: Annotated[
-        str,
-        typer.Option(metavar="TAGGER", help="Tagger of proper nouns: auto, spacy[:PATH], nltk, rules or none."),
+        str, typer.Option(metavar="TAGGER", help="Tagger of proper nouns: auto, spacy[:PATH], nltk, rules or none.")
     ] = "auto",
     reference: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model whose W(k) is used for all models. [each model's own]")

@@ -108,12 +108,10 @@ def eval_summaries(
         typer.Option(metavar="FILE", help="jsonl (or csv, parquet) with id, document, summary and prediction."),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Instead: a model that summarizes --data into --output."),
+        str | None, typer.Option(metavar="MODEL", help="Instead: a model that summarizes --data into --output.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Documents and summaries; joined with --predictions by id."),
+        Path | None, typer.Option(metavar="FILE", help="Documents and summaries; joined with --predictions by id.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Predictions of another run to compare with, by id.")
@@ -138,11 +136,7 @@ def eval_summaries(
     ] = "gpt2-large",
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Decoding setting of --model (see --dry-run); repeatable.",
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Decoding setting of --model (see --dry-run); repeatable."),
     ] = None,
     rounds: Annotated[int, typer.Option(metavar="N", help="Number of bootstrap rounds.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the bootstrap.")] = 0,

@@ -30,7 +30,7 @@ from unbottle.cli.output import show_text
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from unbottle.eval.generation import Decoding, Documents, Generate, Prediction, TextGenerator
+    from unbottle.eval.generation import Decoding, Documents, Generate, Generators, Prediction
 
 SAMPLING = ("greedy", "top-k", "beams")
 EXAMPLES = """
@@ -89,7 +89,7 @@ def generate(
         dropped_at="beginning",
     )  # fmt: skip
 
-    def load() -> dict[str, tuple[PreTrainedModel, Generate]]:
+    def load() -> Generators:
         from unbottle.cli.models import causal_model, short_names
         from unbottle.eval.inference import best_device
 
@@ -161,7 +161,7 @@ def load_summarizer(path: str, decoding: Decoding) -> tuple[PreTrainedModel, Gen
     return network, partial(predictions, network, tokenizer, decoding=decoding)
 
 
-Load = Callable[[], Mapping[str, "tuple[PreTrainedModel, Generate]"]]  # models by their names
+Load = Callable[[], "Generators"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,8 +204,9 @@ class GenerationJob:
 
         prepare_file(self.output)
         texts = {}
-        for name, (generator, dropped) in self.watched(load()).items():
-            (prediction,) = generator.generate([text])
+        generators, counts = self.counted(load())
+        for (name, (_, generate)), dropped in zip(generators.items(), counts, strict=True):
+            (prediction,) = generate([text])
             dropped.tell()
             texts[name] = prediction.text
         joined = "\n".join(texts.values() if len(texts) == 1 else (f"{k}:\n{v.strip()}\n" for k, v in texts.items()))
@@ -221,8 +222,7 @@ class GenerationJob:
         from unbottle.progress import progress
 
         prepare_file(self.output)
-        watched = self.watched(load())
-        generators = {name: generator for name, (generator, _) in watched.items()}
+        generators, counts = self.counted(load())
         with progress() as report:
             try:
                 write_predictions(
@@ -230,21 +230,17 @@ class GenerationJob:
                     column=prediction_column, what=self.read, report=report,
                 )  # fmt: skip
             finally:
-                for _, dropped in watched.values():
+                for dropped in counts:
                     dropped.tell()
 
-    def watched(
-        self, models: Mapping[str, tuple[PreTrainedModel, Generate]]
-    ) -> dict[str, tuple[TextGenerator, Dropped]]:
-        """Generators that count what they drop."""
-        from unbottle.eval.generation import TextGenerator
-
-        watched = {}
-        for name, (network, generate) in models.items():
-            dropped = Dropped(self.read, self.written, self.dropped_at, name=name if len(models) > 1 else "")
-            counted = partial(_counted, generate, dropped)
-            watched[name] = (TextGenerator(model=network, generate=counted), dropped)
-        return watched
+    def counted(self, generators: Generators) -> tuple[Generators, list[Dropped]]:
+        """The generators, and counters of what they drop."""
+        counts = [
+            Dropped(self.read, self.written, self.dropped_at, name=name if len(generators) > 1 else "")
+            for name in generators
+        ]
+        pairs = zip(generators.items(), counts, strict=True)
+        return {name: (model, partial(_counted, run, count)) for (name, (model, run)), count in pairs}, counts
 
     def text_of(self, file: str) -> str:
         """The text of a plain file, or of stdin."""

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.data.sources import PARTS, cut
 from unbottle.hf.pretrained import truncated
@@ -21,7 +21,7 @@ TEXTS_PER_CALL = 256  # texts in one call: the tokenizer takes them in parallel
 Texts = Iterable[Mapping[str, str]]  # rows with a text in the column `text`
 
 
-def tokens_of(texts: Texts, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+def tokens_of(texts: Texts, tokenizer: Tokenizer) -> np.ndarray:
     """All texts, one after the other, as one row of token ids.
 
     As in the paper there are no special tokens, and nothing stands between two texts.
@@ -30,7 +30,7 @@ def tokens_of(texts: Texts, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
     return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int32)
 
 
-def token_pieces(texts: Texts, tokenizer: PreTrainedTokenizerBase) -> Iterator[np.ndarray]:
+def token_pieces(texts: Texts, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
     """The same row of token ids, a piece at a time."""
     pieces = (piece for row in texts for piece in cut(row["text"], PIECE) if piece)
     while batch := [*islice(pieces, PIECES_PER_CALL)]:
@@ -99,7 +99,7 @@ class StreamedWindows(IterableDataset):
     windows, so training resumes by skipping those it has read.
     """
 
-    def __init__(self, texts: Texts | Callable[[], Texts], tokenizer: PreTrainedTokenizerBase, length: int) -> None:
+    def __init__(self, texts: Texts | Callable[[], Texts], tokenizer: Tokenizer, length: int) -> None:
         check_length(length)
         self.texts, self.tokenizer, self.length = texts, tokenizer, length
 
@@ -144,7 +144,7 @@ class Pairs(Dataset):
     def __init__(
         self,
         pairs: Iterable[Mapping[str, str]],
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: Tokenizer,
         *,
         source_length: int = 1024,
         target_length: int = 128,

@@ -8,7 +8,7 @@ from itertools import product
 from math import exp, inf, log
 from typing import Protocol
 
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel
 from unbottle.eval.word_probability import WordProbability, word_probabilities
@@ -71,7 +71,7 @@ class AnalogyResult:
 
 def analogy(
     model: LanguageModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     items: Sequence[AnalogyItem],
     *,
     batch: int = 32,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.generation import TOKENS_PER_WORD, continuations
 from unbottle.eval.metrics import cider, nist, rouge
@@ -104,7 +105,7 @@ def excerpts(
 
 def completion(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     texts: Iterable[str],
     *,
     tagger: Tagger,
@@ -134,7 +135,7 @@ def completion(
 
 def _continue(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     rows: Sequence[CompletionRow],
     config: CompletionConfig,
     file: ResumableJsonl | None,

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice, tee
 from pathlib import Path
 from typing import Literal, Protocol, cast
@@ -14,13 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import (
-    GenerationConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import evaluating
 from unbottle.eval.resumable_jsonl import JsonObject, ResumableJsonl
@@ -79,12 +75,7 @@ class Prediction:
 
 
 def predictions(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    documents: Iterable[str],
-    decoding: Decoding,
-    *,
-    first_batch: int = 0,
+    model: PreTrainedModel, tokenizer: Tokenizer, documents: Iterable[str], decoding: Decoding, *, first_batch: int = 0
 ) -> Iterator[Prediction]:
     """Yields a summary of each document by an encoder-decoder model, in order, as soon as its batch is done.
 
@@ -113,12 +104,7 @@ def predictions(
 
 
 def continue_prompts(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: Iterable[str],
-    decoding: Decoding,
-    *,
-    first_batch: int = 0,
+    model: PreTrainedModel, tokenizer: Tokenizer, prompts: Iterable[str], decoding: Decoding, *, first_batch: int = 0
 ) -> Iterator[Prediction]:
     """Yields the continuation of each prompt by a causal model, in order, without the prompt.
 
@@ -155,7 +141,7 @@ def _prompt_limit(model: PreTrainedModel, decoding: Decoding) -> int:
     return min(decoding.source_length, limit - decoding.max_length)
 
 
-def _prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
+def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     """The tokens of a prompt; an empty one becomes the token that begins or ends texts."""
     if ids := list(tokenizer(prompt, verbose=False)["input_ids"]):
         return ids
@@ -167,7 +153,7 @@ def _prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
 
 def _decode(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     rows: Sequence[Sequence[int]],
     decoding: Decoding,
     number: int,
@@ -233,14 +219,14 @@ def _first_id(*ids: int | None) -> int | None:
     return next((token for token in ids if token is not None), None)
 
 
-def _text(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> str:
+def _text(ids: list[int], tokenizer: Tokenizer) -> str:
     return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 class EnoughWords(StoppingCriteria):
     """Stops a row when it has begun one word more than wanted: only then is the last one complete."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, start: int, words: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, start: int, words: int) -> None:
         self.tokenizer, self.start, self.words = tokenizer, start, words
 
     def __call__(self, input_ids: Tensor, scores: Tensor, **kwargs: object) -> torch.BoolTensor:
@@ -250,13 +236,7 @@ class EnoughWords(StoppingCriteria):
 
 
 def continuations(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: Sequence[str],
-    *,
-    words: int,
-    top_k: int,
-    seed: int,
+    model: PreTrainedModel, tokenizer: Tokenizer, prompts: Sequence[str], *, words: int, top_k: int, seed: int
 ) -> list[str]:
     """The next `words` words of each prompt, with single spaces between them, by top-k sampling at temperature 1.
 
@@ -321,16 +301,11 @@ class Generate(Protocol):
     def __call__(self, texts: Iterable[str], /, *, first_batch: int = 0) -> Iterator[Prediction]: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextGenerator:
-    """A model and how it generates texts, as `predictions` or `continue_prompts` with all but the texts filled in."""
-
-    model: PreTrainedModel
-    generate: Generate
+Generators = Mapping[str, tuple[PreTrainedModel, Generate]]  # by name, a model and a function that generates with it
 
 
 def write_predictions(
-    generators: Mapping[str, TextGenerator],
+    generators: Generators,
     documents: Documents,
     decoding: Decoding,
     path: Path | None,
@@ -344,15 +319,15 @@ def write_predictions(
     With several generators, `predictions` holds the texts by their names instead. An existing file is resumed, with the
     result of a run that was never interrupted; a file of other models, documents or decoding settings is refused.
     """
-    sums = [checksum(generator.model) for generator in generators.values()]
+    sums = [checksum(model) for model, _ in generators.values()]
     settings: JsonObject = {"input": documents.content, "text_column": documents.column}
     settings |= {"model": sums[0] if len(sums) == 1 else sums, **decoding.to_dict()}
     with ResumableJsonl(path, settings, sidecar=True) as file:
         done = len(file.resume(documents.total, decoding.batch))
         rows, *copies = tee(documents.rows(done), 1 + len(generators))
         streams = [
-            generator.generate((str(row[documents.column] or "") for row in copy), first_batch=done // decoding.batch)
-            for generator, copy in zip(generators.values(), copies, strict=True)
+            generate((str(row[documents.column] or "") for row in copy), first_batch=done // decoding.batch)
+            for (_, generate), copy in zip(generators.values(), copies, strict=True)
         ]
         for row, *generated in zip(rows, *streams, strict=True):
             texts = dict(zip(generators, (prediction.text for prediction in generated), strict=True))
@@ -364,7 +339,7 @@ def write_predictions(
 
 def write_summaries(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     documents: Documents,
     decoding: Decoding,
     path: Path | None,
@@ -372,9 +347,5 @@ def write_summaries(
     report: Progress = lambda done, total, text: None,
 ) -> None:
     """Write each row with the summary that a model generates, as `write_predictions` does for one model."""
-
-    def generate(texts: Iterable[str], *, first_batch: int = 0) -> Iterator[Prediction]:
-        return predictions(model, tokenizer, texts, decoding, first_batch=first_batch)
-
-    generator = TextGenerator(model=model, generate=generate)
-    write_predictions({"": generator}, documents, decoding, path, report=report)
+    generate = partial(predictions, model, tokenizer, decoding=decoding)
+    write_predictions({"": (model, generate)}, documents, decoding, path, report=report)

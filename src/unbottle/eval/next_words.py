@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel, evaluating
 from unbottle.eval.perplexity import vocabulary_size
@@ -118,7 +118,7 @@ class Probe:
 
 def probe(
     models: Mapping[str, LanguageModel],
-    tokenizer: PreTrainedTokenizerBase | Mapping[str, PreTrainedTokenizerBase],
+    tokenizer: Tokenizer | Mapping[str, Tokenizer],
     prompts: Sequence[Prompt | str] = PROMPTS,
     *,
     k: int = 5,
@@ -137,7 +137,7 @@ def probe(
     return Probe(found=tuple(probed))
 
 
-def _next_words(name: str, model: LanguageModel, tokenizer: PreTrainedTokenizerBase, prompt: str, k: int) -> Probed:
+def _next_words(name: str, model: LanguageModel, tokenizer: Tokenizer, prompt: str, k: int) -> Probed:
     vocabulary = vocabulary_size(model)
     if not 1 <= k <= vocabulary:
         raise ValueError(f"k={k}: expected 1 to {vocabulary}, the words of the vocabulary.")

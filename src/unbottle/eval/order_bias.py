@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from math import exp, factorial, log
 from random import Random
 
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel
 from unbottle.eval.next_words import PROMPTS, Prompt
@@ -57,7 +57,7 @@ class OrderBias:
 
 def order_bias(
     model: LanguageModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     prompts: Sequence[Prompt] = PROMPTS,
     *,
     shuffles: int = 20,
@@ -75,7 +75,7 @@ def order_bias(
 
 def tried_orders(
     model: LanguageModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     prompts: Sequence[Prompt],
     *,
     shuffles: int = 20,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel, evaluating
 from unbottle.eval.proper_nouns import Tagger, tokens_of_words
@@ -132,7 +132,7 @@ def perplexity(
     model: LanguageModel,
     windows: Sequence[Window],
     *,
-    tokenizer: PreTrainedTokenizerBase | None = None,
+    tokenizer: Tokenizer | None = None,
     k: int = 100,
     tagger: Tagger | None = None,
     reference: LanguageModel | None = None,
@@ -224,7 +224,7 @@ def _in_top(logits: Float[Tensor, "B T V"], ids: Int[Tensor, "B T"], k: int) -> 
 
 
 def _groups(
-    row: Window, likely: Bool[Tensor, "T-1"], tokenizer: PreTrainedTokenizerBase | None, tagger: Tagger | None
+    row: Window, likely: Bool[Tensor, "T-1"], tokenizer: Tokenizer | None, tagger: Tagger | None
 ) -> dict[str, Bool[Tensor, "T-1"]]:
     ids = row["input_ids"]
     repeated = (ids[1:, None] == ids[None, :-1]).tril().any(dim=-1)  # ids[t + 1] is one of ids[0], ..., ids[t]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 Span = tuple[int, int]
 
@@ -202,7 +202,7 @@ class Identifiers:
         )
 
 
-def token_spans(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> tuple[str, list[Span]]:
+def token_spans(ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, list[Span]]:
     """The text of tokens, and where in it each of them stands.
 
     The offsets are those of a fast tokenizer if it splits the text into the same tokens again. If not (a window may
@@ -221,13 +221,11 @@ def token_spans(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> tuple
     return text, spans
 
 
-def decoded(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+def decoded(ids: Sequence[int], tokenizer: Tokenizer) -> str:
     return str(tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def tokens_of_words(
-    ids: Sequence[int], tokenizer: PreTrainedTokenizerBase, words: Callable[[str], list[Span]]
-) -> list[bool]:
+def tokens_of_words(ids: Sequence[int], tokenizer: Tokenizer, words: Callable[[str], list[Span]]) -> list[bool]:
     """Which tokens are in a word that `words` finds in their text; the space before a word does not count."""
     text, spans = token_spans(ids, tokenizer)
     inside = bytearray(len(text))

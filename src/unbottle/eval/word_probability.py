@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel, evaluating
 from unbottle.progress import Progress
@@ -22,7 +22,7 @@ class WordProbability:
 
 def word_probabilities(
     model: LanguageModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     queries: Sequence[tuple[str, str]],
     *,
     batch: int = 32,
@@ -67,7 +67,7 @@ def word_probabilities(
     return [probabilities[index] for index in range(len(queries))]
 
 
-def query_tokens(tokenizer: PreTrainedTokenizerBase, text: str, word: str) -> tuple[list[int], list[int]]:
+def query_tokens(tokenizer: Tokenizer, text: str, word: str) -> tuple[list[int], list[int]]:
     """The tokens of a text, and those that a space and a word add to it."""
     context, whole = (_ids(tokenizer, string) for string in (text, f"{text} {word}"))
     if not context:
@@ -80,7 +80,7 @@ def query_tokens(tokenizer: PreTrainedTokenizerBase, text: str, word: str) -> tu
     return context, whole[len(context) :]
 
 
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """Token ids without the end of text that some tokenizers add: the text goes on."""
     ids = list(tokenizer(text)["input_ids"])
     end = tokenizer.eos_token_id

@@ -6,12 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.bootstrap import MetricResult, RatioStatistic
 from unbottle.eval.inference import load_pretrained
@@ -47,7 +43,7 @@ def entailed(
     return [share / total if total else None for share, total in zip(supported, count, strict=True)], note
 
 
-def load(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load(name: str) -> tuple[PreTrainedModel, Tokenizer]:
     """A classifier and its tokenizer. A checkpoint without a trained classifier is refused."""
     loaded = _attempt(name)
     if isinstance(loaded, ValueError):
@@ -56,7 +52,7 @@ def load(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 
 @functools.lru_cache(maxsize=1)  # for the second of two runs; failures too
-def _attempt(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | ValueError:
+def _attempt(name: str) -> tuple[PreTrainedModel, Tokenizer] | ValueError:
     try:
         model, tokenizer, missing = load_pretrained(AutoModelForSequenceClassification, name)
     except (OSError, ValueError, ImportError) as error:
@@ -88,7 +84,7 @@ def label_of(config: PretrainedConfig, options: EntailmentOptions) -> int:
 
 
 def _classify(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]], longest: int
+    model: PreTrainedModel, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], longest: int
 ) -> tuple[list[int], list[bool]]:
     """The label of each pair, and whether it fills all tokens."""
     sources, claims = [source for source, _ in pairs], [claim for _, claim in pairs]

@@ -149,9 +149,7 @@ def support_implementation(tagger: Tagger) -> str:
 NS = (1, 2, 3, 4)
 
 
-def _of_sources(
-    measure: Callable[[str, str], float | None],
-) -> Callable[[MetricInput], list[float | None]]:
+def _of_sources(measure: Callable[[str, str], float | None]) -> Callable[[MetricInput], list[float | None]]:
     def compute(data: MetricInput) -> list[float | None]:
         return [measure(text, source) for text, source in zip(data.texts, data.sources, strict=True)]
 
