@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,18 +29,6 @@ KINDS = "diagonal, edge"
 RELATIONS = "capital-common, capital-world, city-in-state, family"
 PARTS = "train, valid, test"
 SIZE = 400
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnalogyChoice:
-    """Which contexts to evaluate."""
-
-    kind: tuple[str, ...] | None  # None: all
-    relation: tuple[str, ...] | None
-    part: str
-    pairs: str | None
-    seed: int
-    size: int
 
 
 def eval_analogy(
@@ -72,17 +60,17 @@ def eval_analogy(
     """
     from unbottle.cli.output import config_of, prepare, prepare_file, write_run, write_text
 
-    choice = AnalogyChoice(
-        kind=None if kind is None else tuple(kind),
-        relation=None if relation is None else tuple(relation),
-        part=part,
-        pairs=None if pairs is None else str(pairs),
-        seed=seed,
-        size=size,
-    )
     models = list(model or ())
     files = {"write": write and str(write), "training_text": training_text and str(training_text)}
-    config = config_of("eval analogy", {"models": models, **vars(choice), "batch": batch, **files})
+    choice = {
+        "kind": kind,
+        "relation": relation,
+        "part": part,
+        "pairs": pairs and str(pairs),
+        "seed": seed,
+        "size": size,
+    }
+    config = config_of("eval analogy", {"models": models, **choice, "batch": batch, **files})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
@@ -91,9 +79,13 @@ def eval_analogy(
     for path in models:
         check_model(path)
     check_file(pairs)
+    from unbottle.data.analogy import KINDS as ALL_KINDS
+    from unbottle.data.analogy import analogies, read_word_pairs
     from unbottle.data.analogy import training_text as texts_of
 
-    items = contexts(choice, part)
+    words = None if pairs is None else read_word_pairs(pairs)
+    contexts = partial(analogies, seed=seed, kinds=kind or ALL_KINDS, relations=relation, pairs=words, size=size)
+    items = contexts(parts=(part,))
     prepare(output)
     for file in (write, training_text):
         prepare_file(file)
@@ -101,28 +93,13 @@ def eval_analogy(
         write_text(write, "".join(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items))
         print(f"{len(items)} contexts ({part}): {write}")
     if training_text is not None:
-        texts = texts_of(contexts(choice, "train"), seed=seed)
+        texts = texts_of(contexts(parts=("train",)), seed=seed)
         write_text(training_text, "".join(f"{text}\n" for text in texts))
         print(f"{len(texts)} texts (train): {training_text}")
     results = evaluate(models, items, batch=batch)
     if results:
         print(table(results))
     write_run(output, config, {"part": part, "models": {name: result.to_dict() for name, result in results.items()}})
-
-
-def contexts(choice: AnalogyChoice, part: str) -> list[Analogy]:
-    """The contexts of a part."""
-    from unbottle.data.analogy import KINDS as ALL_KINDS
-    from unbottle.data.analogy import analogies, read_word_pairs
-
-    return analogies(
-        seed=choice.seed,
-        kinds=choice.kind or ALL_KINDS,
-        relations=choice.relation,
-        parts=(part,),
-        pairs=None if choice.pairs is None else read_word_pairs(choice.pairs),
-        size=choice.size,
-    )
 
 
 def evaluate(models: Sequence[str], items: Sequence[Analogy], *, batch: int) -> dict[str, AnalogyResult]:

@@ -30,7 +30,6 @@ unbottle eval summaries --predictions cepr.jsonl --against softmax.jsonl --metri
 unbottle eval summaries --predictions cepr.jsonl --data samsum/test.jsonl --text-column dialogue
 unbottle eval summaries --predictions cepr.jsonl --metrics all --entailment factcc-samsum --mauve-model gpt2
 """
-NAMES = "r1, r2, rl, r1p, p-ratio, cider, nist, mauve, factcc, support, copy-rate, novel-1..4, repetition, length, all"
 FIRST, SECOND = "predictions", "against"
 DIGITS = 3
 
@@ -117,7 +116,8 @@ def eval_summaries(
         Path | None, typer.Option(metavar="FILE", help="Predictions of another run to compare with, by id.")
     ] = None,
     metrics: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help=f"{NAMES}. [all but mauve and factcc, which need a model]")
+        str,
+        typer.Option(metavar="NAME,NAME", help="Metrics, or all; an unknown name lists them. [all but heavy ones]"),
     ] = "",
     tagger: TaggerOption = "auto",
     text_column: Annotated[str, typer.Option(metavar="NAME", help="Column of documents.")] = "document",

@@ -193,26 +193,17 @@ def _generate(
     stopping: StoppingCriteriaList | None = None,
 ) -> Tensor:
     """model.generate on padded rows, with random numbers of this seed that leave those of the process alone."""
-    ids = pad_sequence(
-        [torch.tensor(row) for row in rows], batch_first=True, padding_value=padding, padding_side=padding_side
-    )
-    mask = pad_sequence(
-        [torch.ones(len(row), dtype=torch.long) for row in rows], batch_first=True, padding_side=padding_side
-    )
+    tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
+    # tokenizer.pad would do, but refuses tokenizers without a padding token, as GPT-2's
+    ids = pad_sequence(tensors, batch_first=True, padding_value=padding, padding_side=padding_side)
+    mask = pad_sequence([torch.ones_like(ids) for ids in tensors], batch_first=True, padding_side=padding_side)
     device = model.device
-    on_cpu = device.type == "cpu"  # then no device's random state is kept, and the type says nothing
-    with (
-        evaluating(model),
-        torch.random.fork_rng([] if on_cpu else [device], device_type="cuda" if on_cpu else device.type),
-    ):
+    cpu = device.type == "cpu"  # then no device's random state is kept, and the type says nothing
+    kept = torch.random.fork_rng([] if cpu else [device], device_type="cuda" if cpu else device.type)
+    with evaluating(model), kept:
         torch.manual_seed(seed)
-        output = cast(Generative, model).generate(
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
-            generation_config=config,
-            stopping_criteria=stopping,
-        )
-    return output
+        inputs = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+        return cast(Generative, model).generate(**inputs, generation_config=config, stopping_criteria=stopping)
 
 
 def _first_id(*ids: int | None) -> int | None:
