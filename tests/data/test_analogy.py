@@ -38,12 +38,11 @@ Paris France Rome Italy
 Berlin Germany Madrid Spain
 Vienna Austria London England
 """
-# Without the __init__ of the packages above, which would import torch.
+# Without the __init__ of the package, which would import torch.
 OTHER_PROCESS = """
 import sys, types
-for name in ("unbottle", "unbottle.data"):
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = ["/".join([sys.argv[1], *name.split(".")[1:]])]
+package = sys.modules["unbottle"] = types.ModuleType("unbottle")
+package.__path__ = [sys.argv[1]]
 from unbottle.data.analogy import analogies
 print(analogies(relations=["family"])[:20])
 """

@@ -12,10 +12,10 @@ import typer
 from unbottle.cli.options import MODEL_HELP, MODELS_HELP, TEXT_HELP, check_choice, check_place
 
 if TYPE_CHECKING:
-    import numpy as np
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
     from unbottle.data.sources import Part
+    from unbottle.data.tokens import TokenIds
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 OptionalModelArgument = Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
@@ -63,7 +63,7 @@ PARTS = ("test", "valid", "train", WHOLE)
 class TokenizedPart:
     """Token ids in one row, and a sentence that says which part of which text they are."""
 
-    ids: np.ndarray
+    ids: TokenIds
     about: str
 
 

@@ -18,6 +18,7 @@ PIECE = 100_000  # characters of a long text that are tokenised at a time
 PIECES_PER_CALL = 64  # pieces in one call: the tokenizer takes them in parallel
 SHORTEST = 2  # a token, and one to predict
 TEXTS_PER_CALL = 256  # texts in one call: the tokenizer takes them in parallel
+TokenIds = np.ndarray  # one row
 Texts = Iterable[Mapping[str, str]]  # rows with a text in the column `text`
 
 
