@@ -17,11 +17,11 @@ from unbottle.progress import progress
 from unbottle.tables import markdown, number
 
 if TYPE_CHECKING:
+    from unbottle.data.sources import DataRow
     from unbottle.eval.generation import Decoding, Documents
     from unbottle.eval.metrics.metric import SummaryScoreOptions
-    from unbottle.eval.summary_scores import Columns, Examples, SummaryComparison, SummaryScores
+    from unbottle.eval.summary_scores import Columns, Examples, MetricComparison, SummaryScores
 
-Row = dict[str, object]
 NAME = "predictions.jsonl"
 EXAMPLES = """
 unbottle eval summaries --predictions runs/cepr/predictions.jsonl --output runs/cepr/scores
@@ -61,7 +61,7 @@ class PredictionFiles:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
-    def _joined(self, rows: list[Row], path: Path, data_path: Path) -> tuple[list[Row], list[str]]:
+    def _joined(self, rows: list[DataRow], path: Path, data_path: Path) -> tuple[list[DataRow], list[str]]:
         """Each prediction with the row of the data that has its id."""
         from unbottle.data.sources import read_rows
         from unbottle.eval.summary_scores import check_unique
@@ -235,7 +235,7 @@ def needs(names: Sequence[str]) -> set[str]:
 
 def evaluate(
     runs: dict[str, Examples], names: Sequence[str], tagger: str, options: SummaryScoreOptions
-) -> tuple[dict[str, SummaryScores], SummaryComparison | None]:
+) -> tuple[dict[str, SummaryScores], MetricComparison | None]:
     from unbottle.eval.proper_nouns import tagger as tagger_of
     from unbottle.eval.summary_scores import compare_summaries, score_examples
 
@@ -246,7 +246,7 @@ def evaluate(
     return scores, compare_summaries(scores[FIRST], scores[SECOND]) if SECOND in scores else None
 
 
-def document(scores: dict[str, SummaryScores], comparison: SummaryComparison | None, notes: Iterable[str]) -> str:
+def document(scores: dict[str, SummaryScores], comparison: MetricComparison | None, notes: Iterable[str]) -> str:
     """A Markdown table with a row for each metric, then notes, metrics that could not run, and implementations."""
     first = scores[FIRST]
     title = ["metric", FIRST, "95 %", "examples"]

@@ -122,11 +122,11 @@ def _readable(path: Path) -> Iterator[None]:
         raise ValueError(f"{path}: not a complete gzip file ({error}).") from error
 
 
-Row = dict[str, object]
+DataRow = dict[str, object]
 ROW_SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[DataRow]:
     """All rows of a .jsonl, .csv or .parquet file, or .gz of the first two, with all columns.
 
     Not by `datasets`, which gives every row the columns of all rows, changes types (the id 007) and has no line numbers
@@ -146,7 +146,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def iter_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
+def iter_jsonl(path: Path) -> Iterator[tuple[int, DataRow]]:
     """The number and the object of each line that is not blank; .gz is unpacked."""
     unpack = gzip.open if path.suffix == ".gz" else open
     with (
@@ -165,7 +165,7 @@ def iter_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
             yield number, row
 
 
-def _csv(path: Path) -> list[Row]:
+def _csv(path: Path) -> list[DataRow]:
     text = read_text(path)
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a document may be long
     try:
@@ -178,11 +178,11 @@ def _csv(path: Path) -> list[Row]:
     return [{**row} for row in rows]
 
 
-def _parquet(path: Path) -> list[Row]:
+def _parquet(path: Path) -> list[DataRow]:
     from pyarrow import ArrowException, parquet
 
     try:
-        rows: list[Row] = parquet.read_table(path).to_pylist()
+        rows: list[DataRow] = parquet.read_table(path).to_pylist()
     except ArrowException as error:
         raise ValueError(f"{path}: not a parquet file ({error}).") from error
     return rows

@@ -303,7 +303,7 @@ class MetricDifference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryComparison:
+class MetricComparison:
     """The differences of all metrics. Their p values are not corrected for the number of metrics."""
 
     examples: int
@@ -322,7 +322,7 @@ class SummaryComparison:
         }
 
 
-def compare_summaries(first: SummaryScores, second: SummaryScores) -> SummaryComparison:
+def compare_summaries(first: SummaryScores, second: SummaryScores) -> MetricComparison:
     """Compare two runs metric by metric, on examples with the same ids in the same order."""
     if first.ids != second.ids:
         raise ValueError(
@@ -334,7 +334,7 @@ def compare_summaries(first: SummaryScores, second: SummaryScores) -> SummaryCom
         for name, score in first.metrics.items()
         if name in second.metrics
     }
-    return SummaryComparison(examples=len(first.ids), metrics=differences, seed=first.resampling.seed)
+    return MetricComparison(examples=len(first.ids), metrics=differences, seed=first.resampling.seed)
 
 
 def _difference(first: MetricScore, second: MetricScore, resampling: Resampling) -> MetricDifference:
