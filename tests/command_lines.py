@@ -55,7 +55,7 @@ LINES = {
     ),
     "generate": Line(
         works="{causal} --file {text} --max-new-tokens 3 --output {output}.txt",
-        interrupt="unbottle.cli.generate:one",
+        interrupt="unbottle.cli.generate:GenerationJob.one",
         file=("... --file {wrong}", "... --file {wrong}.txt"), model=("{wrong} --prompt a", "... {wrong}"),
     ),
     "bench": Line(
@@ -78,7 +78,7 @@ LINES = {
     ),
     "summarize": Line(
         works="{text} --model {seq2seq} --max-new-tokens 4 --output {output}.txt",
-        interrupt="unbottle.cli.generate:one",
+        interrupt="unbottle.cli.generate:GenerationJob.one",
         file=("{wrong} --model {seq2seq}", "{wrong}.txt --model {seq2seq}"), model=("... --model {wrong}",),
         takes="seq2seq",
     ),

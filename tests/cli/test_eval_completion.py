@@ -11,7 +11,7 @@ from byte_pairs import TEXT, byte_pairs
 
 from unbottle.cli import eval_completion
 from unbottle.cli.main import main
-from unbottle.eval.completion import FILE, Protocol
+from unbottle.eval.completion import FILE, CompletionConfig
 
 SMALL = ("--prompts", "3,6", "--words", "4", "--samples", "2", "--tagger", "rules", "--part", "all")
 SCORES = ["R1", "R1C", "R1P", "R1PC", "R2", "P Ratio", "CIDEr", "NIST"]
@@ -32,7 +32,7 @@ def run(place: Path, *args: str) -> int:
 def test_the_defaults_are_those_of_the_paper(place: Path, capsys: pytest.CaptureFixture) -> None:
     assert run(place, "--dry-run") == 0
     settings = json.loads(capsys.readouterr().out)["settings"]
-    wanted = json.loads(json.dumps(Protocol().to_dict()))
+    wanted = json.loads(json.dumps(CompletionConfig().to_dict()))
     shared = {name: value for name, value in wanted.items() if name in settings}
     assert shared == {name: settings[name] for name in shared}
     assert len(shared) == 6

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unbottle.cli.main import main
-from unbottle.eval.summary_scores import DEFAULT
+from unbottle.eval.summary_scores import DEFAULT_METRICS
 
 DOCUMENTS = ["Anna met Tom in Paris in 1999.", "Nobody came, said Eve.", "It rained for 3 days."]
 SUMMARIES = ["Anna met Tom.", "Nobody came.", "It rained for three days."]
@@ -56,11 +56,11 @@ def test_one_run(files: dict[str, str], capsys: pytest.CaptureFixture) -> None:
     assert len({len(line) for line in out if line.startswith("|")}) == 1
     table = {cells(line)[0]: cells(line)[1:] for line in out if line.startswith("|")}
     assert table["support"] == ["1.000", "1.000 to 1.000", "2"]
-    assert "support: 1 of 3 summaries have no name and no number, and say nothing." in out
+    assert "support: 1 of 3 summaries have no name and no number and are left out." in out
     assert "3 summaries." in out
     assert out[-1] == f"Written to {files['output']}: config.json, result.json"
     config = json.loads((Path(files["output"]) / "config.json").read_text())
-    assert config["settings"]["metrics"] == list(DEFAULT)
+    assert config["settings"]["metrics"] == list(DEFAULT_METRICS)
     result = json.loads((Path(files["output"]) / "result.json").read_text())
     found = result["runs"]["predictions"]
     assert found["ids"] == ["a", "b", "c"]
@@ -120,7 +120,7 @@ def test_dry_run(files: dict[str, str], capsys: pytest.CaptureFixture) -> None:
     settings = json.loads(capsys.readouterr().out)["settings"]
     assert settings["predictions"] == "nowhere.jsonl"
     assert settings["entailment"] == {"model": "manueldeprada/FactCC", "label": None, "batch": 16}
-    assert settings["drawing"] == {"rounds": 50, "seed": 0}
+    assert settings["resampling"] == {"rounds": 50, "seed": 0}
     assert not Path(files["output"]).exists()
 
 

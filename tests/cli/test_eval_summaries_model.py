@@ -75,9 +75,9 @@ def test_a_run_that_was_killed_goes_on(model: str, tmp_path: Path, capsys, monke
     assert (folder / "result.json").read_bytes() == result
     capsys.readouterr()
     assert run(model, rows, folder, "--set", "seed=1") == 2
-    assert "holds predictions of other settings: seed was 0 and is 1 now" in capsys.readouterr().err
+    assert "was written with other settings: seed was 0 and is 1 now" in capsys.readouterr().err
     assert run(model, data(tmp_path / "test.jsonl", ROWS[:-1]), folder) == 2
-    assert "holds predictions of other settings: input was" in capsys.readouterr().err
+    assert "was written with other settings: input was" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_run_that_was_killed_goes_on(model: str, tmp_path: Path, capsys, monke
     ],
 )
 def test_rows_are_refused_before_a_model_works(rows, message, tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("unbottle.cli.generate.loaded", lambda model: pytest.fail("loaded"))
+    monkeypatch.setattr("unbottle.cli.generate.load_summarizer", lambda model, decoding: pytest.fail("loaded"))
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")  # there, and not looked into
     assert run(str(tmp_path / "model"), data(tmp_path / "test.jsonl", rows), tmp_path / "out") == 2
@@ -100,8 +100,8 @@ def test_rows_are_refused_before_a_model_works(rows, message, tmp_path, capsys, 
 def test_other_refusals(model: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     rows = data(tmp_path / "test.jsonl")
     for args, said in (
-        ((), "give --predictions, a file, or --model, which writes them; one of them."),
-        (("--model", model, "--predictions", rows), "one of them."),
+        ((), "give either --predictions FILE or --model MODEL."),
+        (("--model", model, "--predictions", rows), "give either --predictions FILE or --model MODEL."),
         (("--model", model, "--data", rows), "--model needs --data, the documents, and --output"),
         (("--model", model, "--output", str(tmp_path)), "--model needs --data, the documents, and --output"),
         (("--predictions", rows, "--set", "seed=1"), "--set is for --model"),

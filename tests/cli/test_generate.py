@@ -12,7 +12,7 @@ import tiny_causal
 from byte_pairs import byte_pairs
 
 from unbottle.cli.main import main
-from unbottle.eval import Decoding
+from unbottle.eval import Decoding, continue_prompts
 
 PROMPT = "the king met Anna in Paris"
 METHODS = {"plain": "plain", "cpr": "softmax+cpr:3,9+mi"}
@@ -79,7 +79,7 @@ def test_many_prompts_go_on_after_a_break(models: dict[str, str], tmp_path: Path
     run(capsys, *models.values(), *given)
     assert output.read_bytes() == whole
     err = run(capsys, models["cpr"], *given, code=2)[1]
-    assert "holds predictions of other settings: model was" in err
+    assert "was written with other settings: model was" in err
 
 
 def test_a_long_prompt_loses_its_beginning(models: dict[str, str], capsys) -> None:
@@ -94,8 +94,8 @@ def test_a_long_prompt_loses_its_beginning(models: dict[str, str], capsys) -> No
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "give --prompt TEXT or --file FILE"),
-        (("--prompt", "a", "--file", "b"), "give --prompt TEXT or --file FILE"),
+        ((), "give either --prompt TEXT or --file FILE"),
+        (("--prompt", "a", "--file", "b"), "give either --prompt TEXT or --file FILE"),
         (("--prompt", "a", "--sampling", "best"), "sampling 'best': unknown"),
         (("--prompt", "a", "--new-tokens", "300"), "reads and writes at most 256 tokens"),
         (("--file", "none.txt"), "No such file"),

@@ -96,7 +96,7 @@ def test_many_documents_go_on_after_a_break(model: str, tmp_path: Path, capsys) 
         assert output.read_bytes() == whole
     assert err == f"Written to {output}\n"  # all was there
     err = run(capsys, *given, "--seed", "1", "--output", str(output), code=2)[1]
-    assert "holds predictions of other settings: seed was 0 and is 1 now" in err
+    assert "was written with other settings: seed was 0 and is 1 now" in err
     output.with_name("found.jsonl.config.json").unlink()
     assert "unbottle did not write it" in run(capsys, *given, "--output", str(output), code=2)[1]
     assert "that is the file to read" in run(capsys, *given, "--output", str(path), code=2)[1]
@@ -107,7 +107,7 @@ def test_many_documents_go_on_after_a_break(model: str, tmp_path: Path, capsys) 
     [
         ("a.jsonl", "", "a.jsonl: the file is empty."),
         ("a.jsonl", '{"document": "x"}\n{', "a.jsonl, line 2: not valid JSON"),
-        ("a.jsonl", "[]\n", "a.jsonl, line 1: expected an object"),
+        ("a.jsonl", "[]\n", "a.jsonl, line 1: expected a JSON object"),
         ("a.jsonl", '{"text": "x", "n": 1}\n', "line 1: no field 'document'. There are: text, n."),
         ("a.jsonl", '{"document": 3}\n', "line 1: 'document' is int, not a text."),
         ("a.csv", "document\nx\n", "a.csv: summarize does not read .csv. Give a text, or a .jsonl"),

@@ -19,7 +19,7 @@ from unbottle.data.analogy import (
     analogies,
     cases,
     own_pairs,
-    read_pairs,
+    read_word_pairs,
     rows,
     split,
     training_text,
@@ -38,12 +38,11 @@ Paris France Rome Italy
 Berlin Germany Madrid Spain
 Vienna Austria London England
 """
-# Without the __init__ of the packages above, which would import torch.
+# Without the __init__ of the package, which would import torch.
 OTHER_PROCESS = """
 import sys, types
-for name in ("unbottle", "unbottle.data"):
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = ["/".join([sys.argv[1], *name.split(".")[1:]])]
+package = sys.modules["unbottle"] = types.ModuleType("unbottle")
+package.__path__ = [sys.argv[1]]
 from unbottle.data.analogy import analogies
 print(analogies(relations=["family"])[:20])
 """
@@ -194,7 +193,7 @@ def test_training_text_has_each_answer_once_for_each_prompt(items: list[Analogy]
 def test_pairs_of_a_file_of_questions(tmp_path: Path) -> None:
     path = tmp_path / "questions.txt"
     path.write_text(QUESTIONS, encoding="utf-8")
-    pairs = read_pairs(path)
+    pairs = read_word_pairs(path)
     assert list(pairs) == ["capital-common", "family"]
     assert pairs["family"][:3] == [("king", "queen"), ("man", "woman"), ("boy", "girl")]
     assert len(analogies(pairs=pairs, parts=["train"], size=10)) == 40
@@ -213,14 +212,14 @@ def test_files_that_are_no_questions_are_refused(text: str, message: str, tmp_pa
     path = tmp_path / "questions.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        read_pairs(path)
+        read_word_pairs(path)
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "questions.txt"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="is no UTF-8 text"):
-        read_pairs(path)
+    with pytest.raises(ValueError, match="not a text in UTF-8"):
+        read_word_pairs(path)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from datasets import Dataset, load_dataset
 from transformers import PreTrainedTokenizerFast
 
 from unbottle.data import NAMED, Pairs, PairSource, read_pairs
+from unbottle.data import text as texts
 
 ROWS = [
     {"id": 7, "document": "the king met Anna", "summary": "Anna"},

@@ -8,7 +8,9 @@ import pytest
 from byte_pairs import byte_pairs
 from datasets import Dataset
 
+from unbottle import hub_access as reach
 from unbottle.data import TextSource, read_texts
+from unbottle.data import text as texts
 from unbottle.data.sources import NAMED, Part, check_place, parts_of
 from unbottle.experiments.corpora import Corpus
 

@@ -26,8 +26,8 @@ def test_every_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.jsonl", b'{"a": 1}\n{"a"', "line 2: not JSON"),
-        ("a.jsonl", b"[1]\n", "line 1: '[1]' is no JSON object with columns."),
+        ("a.jsonl", b'{"a": 1}\n{"a"', "line 2: not valid JSON"),
+        ("a.jsonl", b"[1]\n", "line 1: expected a JSON object with columns, not '[1]"),
         ("a.jsonl", b"\n \n", "there is no row in it."),
         ("a.jsonl", b"\xff", "not a text in UTF-8"),
         ("a.jsonl.gz", b"nothing", "not a complete gzip file"),

@@ -12,6 +12,7 @@ import pytest
 from datasets import Dataset, IterableDataset, load_dataset
 
 from unbottle.data import TextSource, read_texts
+from unbottle.data import text as texts
 
 WORDS = ["the king\nand the queen", "Zürich, \tnot Paris"]
 

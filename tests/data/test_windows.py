@@ -32,7 +32,7 @@ def test_a_long_text_is_tokenised_as_a_whole(monkeypatch: pytest.MonkeyPatch) ->
     tokenizer = byte_pairs()
     whole = tokenizer(TEXT * 20, add_special_tokens=False, verbose=False)["input_ids"]
     monkeypatch.setattr(tokens, "PIECE", 5)
-    monkeypatch.setattr(tokens, "TOGETHER", 3)
+    monkeypatch.setattr(tokens, "PIECES_PER_CALL", 3)
     found = tokens_of([{"text": TEXT * 20}], tokenizer)
     assert found.tolist() == whole
     assert found.dtype == np.int32

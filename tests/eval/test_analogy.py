@@ -11,7 +11,7 @@ import tokenizer
 import torch
 
 from unbottle.eval.analogy import AnalogyResult, analogy
-from unbottle.eval.word_probability import continuations, tokens_of
+from unbottle.eval.word_probability import query_tokens, word_probabilities
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def model(request: pytest.FixtureRequest):
 
 
 def test_the_tokenizer_spells_some_words_with_one_token_and_some_with_more() -> None:
-    lengths = {len(tokens_of(TOKENIZER, i.prompt, word)[1]) for i in ITEMS for word in (*i.answers, *i.distractors)}
+    lengths = {len(query_tokens(TOKENIZER, i.prompt, word)[1]) for i in ITEMS for word in (*i.answers, *i.distractors)}
     assert 1 in lengths
     assert len(lengths) > 2
 
@@ -106,7 +106,7 @@ class Even(torch.nn.Module):
 
 def test_the_true_distribution_has_the_perplexity_of_the_floor() -> None:
     spelling = tiny_causal.tokenizer(["the king and the woman and the queen and the man"] * 9, 320)
-    king, woman = (tokens_of(spelling, "the", word)[1] for word in ("king", "woman"))
+    king, woman = (query_tokens(spelling, "the", word)[1] for word in ("king", "woman"))
     assert len(king) == len(woman) == 1
     found = analogy(Even(*king, *woman), spelling, ITEMS[:2]).overall
     assert found.perplexity == pytest.approx(found.floor)
@@ -146,10 +146,10 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="no analogy to evaluate"):
         analogy(model, TOKENIZER, [])
     with pytest.raises(ValueError, match="batch=0"):
-        continuations(model, TOKENIZER, [("a", "b")], batch=0)
+        word_probabilities(model, TOKENIZER, [("a", "b")], batch=0)
     with pytest.raises(ValueError, match="text '' has no token"):
-        continuations(model, TOKENIZER, [("", "b")])
+        word_probabilities(model, TOKENIZER, [("", "b")])
     with pytest.raises(ValueError, match="too long for a model that reads 256"):
-        continuations(model, TOKENIZER, [("a b " * 200, "b")])
+        word_probabilities(model, TOKENIZER, [("a b " * 200, "b")])
     with pytest.raises(ValueError, match="does not spell"):
-        continuations(model, tokenizer.tokenizer(), [("w3", "")])
+        word_probabilities(model, tokenizer.tokenizer(), [("w3", "")])

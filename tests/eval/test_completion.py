@@ -17,8 +17,7 @@ from models import shaken, tiny
 from unbottle.eval.completion import (
     FILE,
     Completion,
-    CompletionFile,
-    Protocol,
+    CompletionConfig,
     completion,
     excerpts,
     read_completions,
@@ -26,10 +25,11 @@ from unbottle.eval.completion import (
 )
 from unbottle.eval.generation import continuations
 from unbottle.eval.proper_nouns import Capitals
+from unbottle.eval.resumable_jsonl import ResumableJsonl
 from unbottle.hf import attach
 from unbottle.hf.model_identity import fingerprint
 
-SMALL = Protocol(prompts=(3, 6), words=4, samples=3, batch=2, seed=1)
+SMALL = CompletionConfig(prompts=(3, 6), words=4, samples=3, batch=2, seed=1)
 TEXTS = [TEXT, TEXT.replace("Anna", "Berta")]
 
 
@@ -40,9 +40,9 @@ def model_of(method: str | None = "softmax+cpr:5,20+mi"):
     return model if method is None else shaken(attach(model, method))
 
 
-def run(output: Path | None = None, protocol: Protocol = SMALL, **options):
+def run(output: Path | None = None, config: CompletionConfig = SMALL, **options):
     model = options.pop("model", None) or model_of()
-    return completion(model, byte_pairs(), TEXTS, tagger=Capitals(), protocol=protocol, output=output, **options)
+    return completion(model, byte_pairs(), TEXTS, tagger=Capitals(), config=config, output=output, **options)
 
 
 # -- excerpts
@@ -69,10 +69,10 @@ def test_excerpts(lengths: list[int], prompts: tuple[int, ...], words: int, samp
     assert len(found) == min(samples, there) * len(prompts)
     starts = {}
     for each in found:
-        assert len(each.prompt.split()) == each.prompt_words
-        assert len(each.reference.split()) == words
-        assert any(f"{each.prompt} \n {each.reference}" in text for text in texts)
-        starts.setdefault(each.sample, set()).add(each.prompt.split()[0])
+        assert len(each["prompt"].split()) == each["prompt_words"]
+        assert len(each["reference"].split()) == words
+        assert any("{prompt} \n {reference}".format(**each) in text for text in texts)
+        starts.setdefault(each["sample"], set()).add(each["prompt"].split()[0])
     assert all(len(first) == 1 for first in starts.values())  # one sample, all prompts
     assert len(set.union(*starts.values())) == len(starts)  # no sample twice
 
@@ -149,7 +149,7 @@ def test_the_file_holds_all_there_is_to_score(tmp_path: Path) -> None:
     assert again.to_dict() == json.loads(json.dumps(found.to_dict()))
     assert run() == found  # without a file, the same
     assert [row["prompt_words"] for row in rows] == [3] * 3 + [6] * 3
-    assert "capitals" in found.tagger
+    assert "rules: capital letters" in found.tagger
     assert found.implementations["CIDEr"].startswith("unbottle.eval.metrics.cider: equals pycocoevalcap")
 
 
@@ -163,7 +163,7 @@ def test_every_batch_of_every_run_has_random_numbers_of_its_own(monkeypatch: pyt
     monkeypatch.setattr(sys.modules[completion.__module__], "continuations", watched)
     for run_seed in (0, 1, 2):
         seeds[run_seed] = []
-        run(protocol=Protocol(**{**vars(SMALL), "seed": run_seed}))
+        run(config=CompletionConfig(**{**vars(SMALL), "seed": run_seed}))
     assert [len(found) for found in seeds.values()] == [3, 3, 3]  # batches
     assert len({seed for found in seeds.values() for seed in found}) == 9
 
@@ -190,12 +190,12 @@ def test_a_killed_run_ends_with_the_same_file(
 
 def test_another_run_is_refused(tmp_path: Path) -> None:
     run(tmp_path)
-    with pytest.raises(ValueError, match="seed 1 there and 2 here"):
-        run(tmp_path, Protocol(**{**vars(SMALL), "seed": 2}))
+    with pytest.raises(ValueError, match="other settings: seed was 1 and is 2 now"):
+        run(tmp_path, CompletionConfig(**{**vars(SMALL), "seed": 2}))
     with pytest.raises(ValueError, match="other settings: model"):
         run(tmp_path, model=model_of("ps"))
-    with pytest.raises(ValueError, match="continues other texts"):
-        completion(model_of(), byte_pairs(), TEXTS[::-1], tagger=Capitals(), protocol=SMALL, output=tmp_path)
+    with pytest.raises(ValueError, match="has continuations of other texts"):
+        completion(model_of(), byte_pairs(), TEXTS[::-1], tagger=Capitals(), config=SMALL, output=tmp_path)
 
 
 def test_a_model_is_known_by_the_order_of_its_weights(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_model_is_known_by_the_order_of_its_weights(tmp_path: Path) -> None:
     with torch.no_grad():
         weight = other.head.L["C"].weight
         weight.copy_(weight.flip(0))  # with the same sum
-    with pytest.raises(ValueError, match="other settings: model sha256:"):
+    with pytest.raises(ValueError, match="other settings: model was 'sha256:"):
         run(tmp_path, model=other)
 
 
@@ -234,33 +234,33 @@ def test_a_file_of_an_earlier_version_is_continued(uninterrupted: tuple, tmp_pat
 )
 def test_no_file_of_completions(text: str, tmp_path: Path) -> None:
     (tmp_path / "some").write_text(text)
-    with pytest.raises(ValueError, match="not a whole file of completions"):
+    with pytest.raises(ValueError, match="not a complete file of completions"):
         read_completions(tmp_path / "some")
 
 
 def test_any_character_can_be_in_a_text(tmp_path: Path) -> None:
     row = {"prompt": "a\u2028b\x85c\x0b\r\n", "continuation": "\u2029", "reference": "\x1c"}
-    with CompletionFile(tmp_path / FILE, {"continuations": 1}) as file:
-        assert file.resume([[row]]) == []
-        file.add([row])
-        assert file.resume([[row]]) == [row]
+    with ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as file:
+        assert file.resume(1, 1) == []
+        file.append([row])
+        assert file.resume(1, 1) == [row]
     assert read_completions(tmp_path / FILE) == ({"continuations": 1}, [row])
 
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     with (
-        CompletionFile(tmp_path / FILE, {"continuations": 1}) as file,
-        CompletionFile(tmp_path / FILE, {"continuations": 1}) as second,
+        ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as file,
+        ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as second,
     ):
-        file.resume([])
+        file.resume(1, 1)
         with pytest.raises(ValueError, match=r"completions\.jsonl: another process writes to this file\. Wait for it"):
-            second.resume([])
+            second.resume(1, 1)
 
 
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="has an encoder"):
         run(model=tiny("t5"))
     with pytest.raises(ValueError, match="top_k 0"):
-        Protocol(top_k=0)
+        CompletionConfig(top_k=0)
     with pytest.raises(ValueError, match="no text of 170 words"):
-        run(protocol=Protocol())
+        run(config=CompletionConfig())

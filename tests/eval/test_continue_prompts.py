@@ -8,7 +8,7 @@ import tiny_summaries
 import torch
 from byte_pairs import byte_pairs
 
-from unbottle.eval import Decoding
+from unbottle.eval import Decoding, continue_prompts
 
 PROMPTS = ["the king met Anna", "Paris", "in Paris the king and the woman met, and the king", "a"]
 

@@ -9,10 +9,11 @@ import torch
 from byte_pairs import byte_pairs
 from transformers import BertConfig, BertForSequenceClassification, BertModel, GPT2Config, GPT2Model
 
-from unbottle.eval import Options, summary_scores, tagger
+from unbottle.eval import SummaryScoreOptions, summary_scores, tagger
 from unbottle.eval.metrics import entailment as module
 from unbottle.eval.metrics import mauve
-from unbottle.eval.metrics.entailment import Entailment, entailed, label_of
+from unbottle.eval.metrics.entailment import entailed, label_of
+from unbottle.eval.metrics.metric import EntailmentOptions, MauveOptions
 
 SOURCES = ["The king met Anna in Paris.", "", "Anna " * 100]
 SUMMARIES = ["The king met Anna. The queen said no.", "Anna.", "..."]
@@ -37,39 +38,41 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sentence_by_sentence(folder: Path) -> None:
     """Batches and padding change nothing, and the share is that of sentences with the label."""
     reported = []
-    found, note = entailed(SUMMARIES, SOURCES, Entailment(model=str(folder)), lambda *done: reported.append(done))
-    alone = [entailed([text], [source], Entailment(model=str(folder), batch=1))[0][0] for text, source in zip(
+    found, note = entailed(
+        SUMMARIES, SOURCES, EntailmentOptions(model=str(folder)), lambda *done: reported.append(done)
+    )
+    alone = [entailed([text], [source], EntailmentOptions(model=str(folder), batch=1))[0][0] for text, source in zip(
         ["The king met Anna.", "The queen said no.", "Anna."], [SOURCES[0], SOURCES[0], ""], strict=True)]  # fmt: skip
     assert found == [(alone[0] + alone[1]) / 2, alone[2], None]
     assert reported == [(3, 3)]
     assert note == ""
-    other, _ = entailed(SUMMARIES, SOURCES, Entailment(model=str(folder), label="incorrect"))
+    other, _ = entailed(SUMMARIES, SOURCES, EntailmentOptions(model=str(folder), label="incorrect"))
     assert other == [1 - found[0], 1 - found[1], None]
-    assert entailed(SUMMARIES, SOURCES, Entailment(model=str(folder), label="1"))[0] == other
+    assert entailed(SUMMARIES, SOURCES, EntailmentOptions(model=str(folder), label="1"))[0] == other
 
 
 def test_long_texts_are_cut_and_said(folder: Path) -> None:
-    found, note = entailed(["Anna.", "Anna " * 99], [SOURCES[2], SOURCES[2]], Entailment(model=str(folder)))
+    found, note = entailed(["Anna.", "Anna " * 99], [SOURCES[2], SOURCES[2]], EntailmentOptions(model=str(folder)))
     assert note == "2 sources fill all 32 tokens: longer ones are cut"
     assert None not in found
 
 
 def test_labels() -> None:
     nli = config(id2label={0: "contradiction", 1: "neutral", 2: "Entailment"})
-    assert label_of(nli, Entailment()) == 2
-    assert label_of(nli, Entailment(label="NEUTRAL")) == 1
+    assert label_of(nli, EntailmentOptions()) == 2
+    assert label_of(nli, EntailmentOptions(label="NEUTRAL")) == 1
     for wrong in (config(), config(id2label={0: "correct", 1: "entailment"})):
         with pytest.raises(ValueError, match="which one means that the source supports the sentence"):
-            label_of(wrong, Entailment())
+            label_of(wrong, EntailmentOptions())
     with pytest.raises(ValueError, match="There are: 0 contradiction, 1 neutral, 2 Entailment"):
-        label_of(nli, Entailment(label="yes"))
+        label_of(nli, EntailmentOptions(label="yes"))
 
 
 def test_no_trained_classifier(tmp_path: Path) -> None:
     BertModel(config()).save_pretrained(tmp_path)
     byte_pairs().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="has no trained classifier: its file lacks classifier"):
-        entailed(["a"], ["a"], Entailment(model=str(tmp_path)))
+        entailed(["a"], ["a"], EntailmentOptions(model=str(tmp_path)))
 
 
 def test_in_scores(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,11 +82,11 @@ def test_in_scores(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         SOURCES,
         metrics=["factcc", "length"],
         tagger=tagger("rules"),
-        options=Options(entailment=Entailment(model=str(folder))),
+        options=SummaryScoreOptions(entailment=EntailmentOptions(model=str(folder))),
     )
     assert found.metrics["factcc"].counted == 2
     assert str(folder) in found.metrics["factcc"].implementation
-    nowhere = Options(entailment=Entailment(model=str(tmp_path / "nowhere")))
+    nowhere = SummaryScoreOptions(entailment=EntailmentOptions(model=str(tmp_path / "nowhere")))
     scores = summary_scores(SUMMARIES, None, SOURCES, metrics=["factcc"], tagger=tagger("rules"), options=nowhere)
     assert "nowhere' can not be loaded (" in scores.metrics["factcc"].why
 
@@ -102,9 +105,9 @@ def test_features_for_mauve(tmp_path: Path) -> None:
     torch.manual_seed(0)
     GPT2Model(GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2, n_positions=32)).save_pretrained(tmp_path)
     byte_pairs().save_pretrained(tmp_path)
-    settings = mauve.Mauve(model=str(tmp_path))
+    settings = MauveOptions(model=str(tmp_path))
     both, one = mauve._features(["Anna", "the king " * 50], settings), mauve._features(["Anna"], settings)
     assert both.shape == (2, 16)
     assert both[0] == pytest.approx(one[0])
     with pytest.raises(ValueError, match="MAUVE model 'no/where/' can not be loaded"):
-        mauve._features(["a"], mauve.Mauve(model="no/where/"))
+        mauve._features(["a"], MauveOptions(model="no/where/"))

@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from unbottle.eval.bootstrap import Corpus, Drawing, Ratio, difference_interval, interval, p_value
+from unbottle.eval import bootstrap
+from unbottle.eval.bootstrap import CorpusStatistic, RatioStatistic, Resampling, difference_interval, interval, p_value
 
-MANY = Drawing(rounds=4000)
+MANY = Resampling(rounds=4000)
 
 
 def normal(number: int, shift: float, seed: int) -> list[float]:
@@ -18,7 +19,7 @@ def normal(number: int, shift: float, seed: int) -> list[float]:
 
 def test_the_interval_of_a_mean_is_as_wide_as_theory_says() -> None:
     values = normal(400, 0, 0)
-    low, high = interval(Ratio.mean(values), MANY)
+    low, high = interval(RatioStatistic.mean(values), MANY)
     half = 1.96 * np.std(values) / 20
     assert (low, high) == pytest.approx((np.mean(values) - half, np.mean(values) + half), abs=0.06 * half)
 
@@ -26,7 +27,7 @@ def test_the_interval_of_a_mean_is_as_wide_as_theory_says() -> None:
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     held = 0
     for seed in range(200):
-        low, high = interval(Ratio.mean(normal(60, 0, seed)), Drawing(rounds=200, seed=seed))
+        low, high = interval(RatioStatistic.mean(normal(60, 0, seed)), Resampling(rounds=200, seed=seed))
         held += low < 0 < high
     assert 180 <= held <= 199
 
@@ -38,12 +39,16 @@ def test_p_is_that_of_all_swaps() -> None:
     signs = itertools.product((1, -1), repeat=6)
     sums = [abs(np.mean([s * (a - b) for s, (a, b) in zip(sign, pairs, strict=True)])) for sign in signs]
     exact = np.mean([total >= seen - 1e-12 for total in sums])
-    assert p_value(Ratio.mean(first), Ratio.mean(second), MANY) == pytest.approx(exact, abs=0.02)
+    assert p_value(RatioStatistic.mean(first), RatioStatistic.mean(second), MANY) == pytest.approx(exact, abs=0.02)
 
 
 def test_p_is_even_where_there_is_no_difference() -> None:
     found = [
-        p_value(Ratio.mean(normal(40, 0, seed)), Ratio.mean(normal(40, 0, 1000 + seed)), Drawing(rounds=100, seed=seed))
+        p_value(
+            RatioStatistic.mean(normal(40, 0, seed)),
+            RatioStatistic.mean(normal(40, 0, 1000 + seed)),
+            Resampling(rounds=100, seed=seed),
+        )
         for seed in range(200)
     ]
     assert 0.01 <= np.mean([p <= 0.05 for p in found]) <= 0.1
@@ -52,7 +57,7 @@ def test_p_is_even_where_there_is_no_difference() -> None:
 
 def test_two_sided_paired_and_reproducible() -> None:
     base = normal(100, 0, 3)
-    first, second = Ratio.mean([value + 0.1 for value in base]), Ratio.mean([*base])
+    first, second = RatioStatistic.mean([value + 0.1 for value in base]), RatioStatistic.mean([*base])
     assert p_value(first, second, MANY) == p_value(second, first, MANY) == 1 / 4001
     low, high = difference_interval(first, second, MANY)
     assert (low, high) == (pytest.approx(0.1), pytest.approx(0.1))
@@ -60,43 +65,45 @@ def test_two_sided_paired_and_reproducible() -> None:
 
 
 def test_examples_that_say_nothing() -> None:
-    first, second = Ratio.mean([1.0, None, 0.5, None]), Ratio.mean([None, 1.0, 0.5, None])
+    first, second = RatioStatistic.mean([1.0, None, 0.5, None]), RatioStatistic.mean([None, 1.0, 0.5, None])
     assert first.value == 0.75
     assert first.values == [1.0, None, 0.5, None]
     assert first.counted == 2
     assert p_value(first, second, MANY) == 1.0
-    assert p_value(first, Ratio.mean([None] * 4), MANY) is None
-    assert interval(Ratio.mean([1.0, None]), MANY) is None
+    assert p_value(first, RatioStatistic.mean([None] * 4), MANY) is None
+    assert interval(RatioStatistic.mean([1.0, None]), MANY) is None
     low, high = interval(first, MANY)
     assert (low, high) == (0.5, 1.0)  # rounds that draw neither are left out
 
 
 def test_a_ratio_is_one_of_sums() -> None:
-    ratio = Ratio(parts=(1.0, 3.0), wholes=(2.0, 2.0))
+    ratio = RatioStatistic(numerators=(1.0, 3.0), denominators=(2.0, 2.0))
     assert ratio.value == 1.0
     low, high = interval(ratio, MANY)
     assert (low, high) == (0.5, 1.5)
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    ratio, other = Ratio.mean(normal(30, 0, 0)), Ratio.mean(normal(30, 0.3, 1))
+    ratio, other = RatioStatistic.mean(normal(30, 0, 0)), RatioStatistic.mean(normal(30, 0.3, 1))
     before = interval(ratio, MANY), p_value(ratio, other, MANY)
-    monkeypatch.setattr(resampling, "BLOCK", 1000)
+    monkeypatch.setattr(bootstrap, "BLOCK", 1000)
     assert (interval(ratio, MANY), p_value(ratio, other, MANY)) == before
 
 
 def test_a_number_of_the_corpus() -> None:
     values = normal(50, 2, 0)
     sums = np.array([values, np.ones(50)]).T
-    corpus = Corpus(value=float(np.mean(values)), counted=50, sums=sums, of=lambda found: found[:, 0] / found[:, 1])
-    ratio, other = Ratio.mean(values), Ratio.mean(normal(50, 2.2, 1))
+    corpus = CorpusStatistic(
+        value=float(np.mean(values)), counted=50, sums=sums, function=lambda rows: rows[:, 0] / rows[:, 1]
+    )
+    ratio, other = RatioStatistic.mean(values), RatioStatistic.mean(normal(50, 2.2, 1))
     assert interval(corpus, MANY) == pytest.approx(interval(ratio, MANY))
     assert p_value(corpus, other, MANY) == p_value(ratio, other, MANY)
-    never = Corpus(value=1.0, counted=50, why="never")
+    never = CorpusStatistic(value=1.0, counted=50, reason="never")
     assert interval(never, MANY) is p_value(never, never, MANY) is difference_interval(never, ratio, MANY) is None
 
 
 @pytest.mark.parametrize(("settings", "said"), [({"rounds": 5}, "rounds 5: expected 20"), ({"seed": -1}, "seed -1")])
 def test_refusals(settings: dict[str, int], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Drawing(**settings)
+        Resampling(**settings)

@@ -12,8 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from unbottle.cli.output import write_text
-from unbottle.eval.completion import CompletionFile
-from unbottle.eval.summary_files import SummaryFile
+from unbottle.eval.resumable_jsonl import ResumableJsonl
 from unbottle.train import hidden_state_cache, train_lm
 
 SENTENCE = r"^the disk of .* is full\. What was written before is complete: make room .* it goes on from there\.$"
@@ -74,22 +73,22 @@ def test_results(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_predictions_and_completions(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both go on from the last batch that is whole."""
-    with SummaryFile(tmp_path / "predictions.jsonl", {}) as file:
+    with ResumableJsonl(tmp_path / "predictions.jsonl", {}, sidecar=True) as file:
         file.resume(2, 1)
-        file.add({"prediction": "one"})
+        file.append([{"prediction": "one"}])
         monkeypatch.setattr("os.fsync", full)
         with pytest.raises(OSError, match=SENTENCE):
-            file.add({"prediction": "two"})
+            file.append([{"prediction": "two"}])
     monkeypatch.undo()
     row = {"continuation": "x"}
-    with CompletionFile(tmp_path / "completions.jsonl", {}) as completions:
-        assert completions.resume([[row], [row]]) == []
-        completions.add([row])
+    with ResumableJsonl(tmp_path / "completions.jsonl", {}) as completions:
+        assert completions.resume(2, 1) == []
+        completions.append([row])
         monkeypatch.setattr("os.fsync", full)
         with pytest.raises(OSError, match=SENTENCE):
-            completions.add([row])
+            completions.append([row])
     monkeypatch.undo()
     lines = (tmp_path / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(lines[0]) == {"prediction": "one"}
-    with CompletionFile(tmp_path / "completions.jsonl", {}) as completions:
-        assert completions.resume([[row], [row]])[0] == row
+    with ResumableJsonl(tmp_path / "completions.jsonl", {}) as completions:
+        assert completions.resume(2, 1)[0] == row

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from unbottle.eval.summary_files import SummaryFile
+from unbottle.eval.resumable_jsonl import ResumableJsonl
 from unbottle.files import LOCK, OWNER, free, locked, waiting
 
 HOLD = """
@@ -79,14 +79,14 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_two_processes_do_not_write_the_same_predictions(tmp_path) -> None:
     path = tmp_path / "predictions.jsonl"
-    with SummaryFile(path, {"seed": 0}) as first:
-        assert first.resume(3, 1) == 0
-        first.add({"prediction": "one"})
+    with ResumableJsonl(path, {"seed": 0}, sidecar=True) as first:
+        assert first.resume(3, 1) == []
+        first.append([{"prediction": "one"}])
         with (
             pytest.raises(ValueError, match=r"predictions\.jsonl: another process writes to this file\. Wait for it"),
-            SummaryFile(path, {"seed": 0}) as second,
+            ResumableJsonl(path, {"seed": 0}, sidecar=True) as second,
         ):
             second.resume(3, 1)
     assert path.read_text(encoding="utf-8") == '{"prediction": "one"}\n'
-    with SummaryFile(path, {"seed": 0}) as again:
-        assert again.resume(3, 1) == 1
+    with ResumableJsonl(path, {"seed": 0}, sidecar=True) as again:
+        assert again.resume(3, 1) == [{"prediction": "one"}]

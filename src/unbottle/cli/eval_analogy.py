@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, check_file, check_model
+from unbottle.cli.eval_options import DryRun, OptionalModelsArgument, OutputFolder
+from unbottle.cli.options import check_file, check_model
 from unbottle.progress import progress
 from unbottle.tables import aligned
 
@@ -30,23 +31,8 @@ PARTS = "train, valid, test"
 SIZE = 400
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Which contexts."""
-
-    kind: tuple[str, ...] | None  # None: all
-    relation: tuple[str, ...] | None
-    part: str
-    pairs: str | None
-    seed: int
-    size: int
-
-
 def eval_analogy(
-    model: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="MODEL", help=MODELS_HELP),
-    ] = None,
+    model: OptionalModelsArgument = None,
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help=f"{KINDS}; repeatable. [all]")] = None,
     relation: Annotated[
         list[str] | None, typer.Option(metavar="RELATION", help=f"{RELATIONS}; repeatable. [all]")
@@ -55,16 +41,16 @@ def eval_analogy(
     pairs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Pairs of words, as in questions-words.txt. [our own]")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which words are in which part, and in which context.")] = 0,
-    size: Annotated[int, typer.Option(metavar="N", help="Contexts of each kind and relation, at most.")] = SIZE,
-    batch: Annotated[int, typer.Option(metavar="N", help="Contexts at once.")] = 32,
-    write: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the contexts, as jsonl.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the parts and the contexts.")] = 0,
+    size: Annotated[int, typer.Option(metavar="N", help="Maximum number of contexts per kind and relation.")] = SIZE,
+    batch: Annotated[int, typer.Option(metavar="N", help="Batch size.")] = 32,
+    write: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the contexts to a jsonl file.")] = None,
     training_text: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the contexts of the train part with their answers, a text per line."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Perplexity where exactly two words are equally likely: king or woman (diagonal), king or queen (edge).
 
@@ -74,17 +60,17 @@ def eval_analogy(
     """
     from unbottle.cli.output import config_of, prepare, prepare_file, write_run, write_text
 
-    choice = Choice(
-        kind=None if kind is None else tuple(kind),
-        relation=None if relation is None else tuple(relation),
-        part=part,
-        pairs=None if pairs is None else str(pairs),
-        seed=seed,
-        size=size,
-    )
     models = list(model or ())
     files = {"write": write and str(write), "training_text": training_text and str(training_text)}
-    config = config_of("eval analogy", {"models": models, **vars(choice), "batch": batch, **files})
+    choice = {
+        "kind": kind,
+        "relation": relation,
+        "part": part,
+        "pairs": pairs and str(pairs),
+        "seed": seed,
+        "size": size,
+    }
+    config = config_of("eval analogy", {"models": models, **choice, "batch": batch, **files})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
@@ -93,9 +79,13 @@ def eval_analogy(
     for path in models:
         check_model(path)
     check_file(pairs)
+    from unbottle.data.analogy import KINDS as ALL_KINDS
+    from unbottle.data.analogy import analogies, read_word_pairs
     from unbottle.data.analogy import training_text as texts_of
 
-    items = contexts(choice, part)
+    words = None if pairs is None else read_word_pairs(pairs)
+    contexts = partial(analogies, seed=seed, kinds=kind or ALL_KINDS, relations=relation, pairs=words, size=size)
+    items = contexts(parts=(part,))
     prepare(output)
     for file in (write, training_text):
         prepare_file(file)
@@ -103,38 +93,23 @@ def eval_analogy(
         write_text(write, "".join(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items))
         print(f"{len(items)} contexts ({part}): {write}")
     if training_text is not None:
-        texts = texts_of(contexts(choice, "train"), seed=seed)
+        texts = texts_of(contexts(parts=("train",)), seed=seed)
         write_text(training_text, "".join(f"{text}\n" for text in texts))
         print(f"{len(texts)} texts (train): {training_text}")
     results = evaluate(models, items, batch=batch)
     if results:
         print(table(results))
-    write_run(output, config, {"part": part, "models": {name: found.to_dict() for name, found in results.items()}})
-
-
-def contexts(choice: Choice, part: str) -> list[Analogy]:
-    """The contexts of a part."""
-    from unbottle.data.analogy import KINDS as ALL_KINDS
-    from unbottle.data.analogy import analogies, read_pairs
-
-    return analogies(
-        seed=choice.seed,
-        kinds=choice.kind or ALL_KINDS,
-        relations=choice.relation,
-        parts=(part,),
-        pairs=None if choice.pairs is None else read_pairs(choice.pairs),
-        size=choice.size,
-    )
+    write_run(output, config, {"part": part, "models": {name: result.to_dict() for name, result in results.items()}})
 
 
 def evaluate(models: Sequence[str], items: Sequence[Analogy], *, batch: int) -> dict[str, AnalogyResult]:
-    """One model after the other, so that only one is in memory."""
+    """The results of all models; only one of them is in memory at a time."""
     from unbottle.cli.models import causal_model, refuse_other_kind, short_names
     from unbottle.eval.analogy import analogy
 
-    for path in models:  # before the first of them has worked
+    for path in models:  # all of them, before the first is evaluated
         refuse_other_kind(path, encoder_decoder=False)
-    results: dict[str, Any] = {}
+    results: dict[str, AnalogyResult] = {}
     for path, name in zip(models, short_names(models), strict=True):
         model, tokenizer = causal_model(path)
         with progress() as report:

@@ -1,14 +1,15 @@
-"""unbottle eval lm-eval: the tasks of EleutherAI's lm-evaluation-harness."""
+"""unbottle eval lm-eval: tasks of EleutherAI's lm-evaluation-harness."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, cast
 
 import typer
 
-from unbottle.cli.options import MODEL_HELP, check_model
+from unbottle.cli.eval_options import DryRun, ModelArgument, OutputFolder
+from unbottle.cli.options import check_model
 from unbottle.cli.output import show
 from unbottle.tables import markdown, number
 
@@ -19,19 +20,19 @@ unbottle eval lm-eval runs/cpr/model --tasks hellaswag,piqa --limit 100 --output
 
 
 def eval_lm_eval(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
-    tasks: Annotated[str, typer.Option(metavar="TASK,TASK", help="Tasks of the harness.")],
-    batch: Annotated[int, typer.Option(metavar="N", help="Texts at once.")] = 8,
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Examples of each task, at most. [all]")] = None,
+    model: ModelArgument,
+    tasks: Annotated[str, typer.Option(metavar="TASK,TASK", help="Names of tasks.")],
+    batch: Annotated[int, typer.Option(metavar="N", help="Batch size.")] = 8,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of examples per task. [all]")] = None,
     shots: Annotated[
-        int | None, typer.Option(metavar="N", help="Solved examples before each. [the task's own]")
+        int | None, typer.Option(metavar="N", help="Number of few-shot examples. [the task's own]")
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Run tasks of EleutherAI's lm-evaluation-harness, as `lm_eval --model hf` does.
 
-    The harness loads the folder itself, unchanged; all that is added here is that it knows our heads.
+    The harness loads the folder itself; all that is added here is support for our heads.
     """
     from unbottle.cli.output import config_of, prepare, write_run
 
@@ -45,25 +46,21 @@ def eval_lm_eval(
         raise ValueError(f"tasks {tasks!r}: expected names, as in hellaswag,piqa.")
     check_model(model)
     prepare(output)
-    found = evaluate(model, names, batch=batch, limit=limit, shots=shots)
-    show(document(found))
-    write_run(output, config, found)
-
-
-def evaluate(model: str, tasks: list[str], **options: Any) -> dict[str, Any]:
     from unbottle.cli.methods import plain_model
     from unbottle.cli.models import fetched
     from unbottle.eval.harness import harness
 
-    plain_model(model)  # what is no language model is refused here, in one sentence, not by the harness
-    return harness(fetched(model), tasks, **options)
+    plain_model(model)  # refuses what is not a language model, in one sentence
+    result = harness(fetched(model), names, batch=batch, limit=limit, shots=shots)
+    show(document(cast(Mapping[str, Mapping[str, object]], result["results"])))
+    write_run(output, config, result)
 
 
-def document(found: dict[str, Any]) -> str:
-    """A row for each task and metric."""
+def document(results: Mapping[str, Mapping[str, object]]) -> str:
+    """A Markdown table with a row for each task and metric."""
     rows = [
         [f"{task}, {metric.removesuffix(',none')}", number(value, 4)]
-        for task, scores in found["results"].items()
+        for task, scores in results.items()
         for metric, value in scores.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, TEXT_HELP, check_model
+from unbottle.cli.eval_options import Data, DryRun, ModelsArgument, OutputFolder, PartOption, TextColumn, TextPart
+from unbottle.cli.options import check_model
 from unbottle.cli.output import show
-from unbottle.cli.text_part import HELP, TextPart
 from unbottle.progress import progress
 from unbottle.tables import markdown, number
 
@@ -28,8 +27,8 @@ unbottle eval perplexity runs/cpr/model --data my-text.txt --part test --length 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
-    """How it is measured."""
+class PerplexityOptions:
+    """Options of the evaluation."""
 
     length: int
     stride: int
@@ -40,27 +39,24 @@ class Measure:
 
 
 def eval_perplexity(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL...", help=MODELS_HELP)],
-    data: Annotated[
-        str,
-        typer.Option(metavar="PATH", help=TEXT_HELP),
-    ],
-    text_column: Annotated[str, typer.Option(metavar="NAME", help="The column that holds texts.")] = "text",
-    part: Annotated[str | None, typer.Option(metavar="PART", help=HELP)] = None,
-    length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window.")] = 200,
+    model: ModelsArgument,
+    data: Data,
+    text_column: TextColumn = "text",
+    part: PartOption = None,
+    length: Annotated[int, typer.Option(metavar="N", help="Number of tokens in a window.")] = 200,
     stride: Annotated[
         int | None, typer.Option(metavar="N", help="Tokens from one window to the next; only new ones count. [length]")
     ] = None,
-    k: Annotated[int, typer.Option(metavar="N", help="Words of W(k), the most likely ones.")] = 100,
+    k: Annotated[int, typer.Option(metavar="N", help="Number of most likely words in W(k).")] = 100,
     tagger: Annotated[
-        str, typer.Option(metavar="TAGGER", help="Of proper nouns: auto, spacy, spacy:PATH, nltk, rules, or none.")
+        str, typer.Option(metavar="TAGGER", help="Tagger of proper nouns: auto, spacy[:PATH], nltk, rules or none.")
     ] = "auto",
     reference: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Whose W(k) it is, for all models. [each model's own]")
+        str | None, typer.Option(metavar="MODEL", help="Model whose W(k) is used for all models. [each model's own]")
     ] = None,
-    batch: Annotated[int, typer.Option(metavar="N", help="Windows at once.")] = 4,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    batch: Annotated[int, typer.Option(metavar="N", help="Batch size.")] = 4,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Perplexity of a text, and of its tokens by where they were: in the context, in W(k), or elsewhere.
 
@@ -72,10 +68,10 @@ def eval_perplexity(
     from unbottle.cli.output import config_of, prepare, write_run
 
     text = TextPart(data=data, column=text_column, part=part)
-    measure = Measure(
+    options = PerplexityOptions(
         length=length, stride=length if stride is None else stride, k=k, tagger=tagger, reference=reference, batch=batch
     )  # fmt: skip
-    config = config_of("eval perplexity", {"models": model, **vars(text), **vars(measure)})
+    config = config_of("eval perplexity", {"models": model, **vars(text), **vars(options)})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
@@ -83,64 +79,64 @@ def eval_perplexity(
     for path in (*model, reference):
         check_model(path)
     prepare(output)
-    results, measured = evaluate(model, text, measure)
-    show(document(results, measured))
-    found = {"measured": measured, "models": {name: result.to_dict() for name, result in results.items()}}
-    write_run(output, config, found)
+    results, about = evaluate(model, text, options)
+    show(document(results, about))
+    by_model = {name: result.to_dict() for name, result in results.items()}
+    write_run(output, config, {"measured": about, "models": by_model})
 
 
-def evaluate(models: Sequence[str], text: TextPart, measure: Measure) -> tuple[dict[str, Perplexity], str]:
-    """The results, and what was measured. Only one model is in memory at a time, and the reference."""
+def evaluate(models: Sequence[str], text: TextPart, options: PerplexityOptions) -> tuple[dict[str, Perplexity], str]:
+    """The results, and which text was evaluated. Only one model is in memory at a time, and the reference."""
     from unbottle.cli.models import causal_model, refuse_other_kind, short_names
     from unbottle.eval.inference import best_device
     from unbottle.eval.perplexity import Overlapping, perplexity
     from unbottle.eval.proper_nouns import tagger as tagger_of
 
-    for path in (*models, *filter(None, [measure.reference])):  # before the first of them has worked for an hour
+    for path in (*models, *filter(None, [options.reference])):  # all of them, before the first is evaluated
         refuse_other_kind(path, encoder_decoder=False)
-    tagger = None if measure.tagger == "none" else tagger_of(measure.tagger)
-    reference, vocabulary, excerpt = None, None, None
-    if measure.reference is not None:
-        reference, tokenizer = causal_model(measure.reference)
+    tagger = None if options.tagger == "none" else tagger_of(options.tagger)
+    reference, vocabulary, tokenized = None, None, None
+    if options.reference is not None:
+        reference, tokenizer = causal_model(options.reference)
         reference, vocabulary = reference.to(best_device()), tokenizer.get_vocab()
-    results: dict[str, Any] = {}
+    results: dict[str, Perplexity] = {}
     for path, name in zip(models, short_names(models), strict=True):
         model, tokenizer = causal_model(path)
         if vocabulary is not None and tokenizer.get_vocab() != vocabulary:
             raise ValueError(f"model {path!r} has another tokenizer: perplexities of other tokens do not compare.")
-        if excerpt is None:
-            vocabulary, excerpt = tokenizer.get_vocab(), text.excerpt(tokenizer)
-        windows = Overlapping(excerpt.ids, measure.length, measure.stride)
+        if tokenized is None:
+            vocabulary, tokenized = tokenizer.get_vocab(), text.tokenize(tokenizer)
+        windows = Overlapping(tokenized.ids, options.length, options.stride)
         with progress() as report:
             results[name] = perplexity(
                 model.to(best_device()),
                 windows,
                 tokenizer=tokenizer,
-                k=measure.k,
+                k=options.k,
                 tagger=tagger,
                 reference=reference,
-                batch=measure.batch,
+                batch=options.batch,
                 report=report,
             )
-    return results, "" if excerpt is None else excerpt.about
+    return results, "" if tokenized is None else tokenized.about
 
 
-def document(results: Mapping[str, Perplexity], measured: str) -> str:
-    """What was measured; a row for each model: perplexity, and that of each group."""
+def document(results: Mapping[str, Perplexity], about: str) -> str:
+    """Which text was evaluated, and a row for each model: its perplexity, and that of each group of tokens."""
     first = next(iter(results.values()))
     title = ["model", "tokens", "loss", "perplexity", *first.groups]
     rows = [
-        [name, str(found.tokens), number(found.loss, 4), number(found.perplexity, 3)]
-        + [number(group.perplexity, 3) for group in found.groups.values()]
-        for name, found in results.items()
+        [name, str(result.tokens), number(result.loss, 4), number(result.perplexity, 3)]
+        + [number(group.perplexity, 3) for group in result.groups.values()]
+        for name, result in results.items()
     ]
     shares = ", ".join(f"{name} {group.share:.1%}" for name, group in first.groups.items())
-    stated = first.windowing
+    windowing = first.windowing
     notes = [
-        f"{stated['windows']} windows of {stated['length']} tokens, {stated['stride']} apart; the first token of a "
-        f"window is {stated['first token of a window']}; overlap: {stated['overlap']}.",
+        f"{windowing['windows']} windows of {windowing['length']} tokens, {windowing['stride']} apart; the first token "
+        f"of a window is {windowing['first token of a window']}; overlap: {windowing['overlap']}.",
         f"Perplexity by where the true token was; W({first.k}) of {first.top_of}. Shares of the first model: {shares}.",
     ]
     if first.tagger:
         notes.append(f"Proper nouns by {first.tagger}.")
-    return "\n\n".join([f"Measured: {measured}", markdown(title, rows), *notes])
+    return "\n\n".join([f"Measured: {about}", markdown(title, rows), *notes])

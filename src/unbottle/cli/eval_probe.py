@@ -1,15 +1,15 @@
-"""unbottle eval probe: the next words of several models side by side, and what the order of a list does to them."""
+"""unbottle eval probe: next-word predictions of models side by side, and their order bias."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, check_model
+from unbottle.cli.eval_options import DryRun, ModelsArgument, OutputFolder
+from unbottle.cli.options import check_model
 from unbottle.progress import progress
 from unbottle.tables import aligned
 
@@ -24,7 +24,7 @@ unbottle eval probe runs/cpr/model --prompt "I like [-tennis], [-golf], and" --k
 
 
 def eval_probe(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=MODELS_HELP)],
+    model: ModelsArgument,
     prompt: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,11 +32,11 @@ def eval_probe(
             help="Listed options in brackets: [tea], or [-tea] if it should not be repeated; repeatable. [the paper's]",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("--k", metavar="N", help="Words of each model.")] = 5,
-    shuffles: Annotated[int, typer.Option(metavar="N", help="Orders of the options to try, at most.")] = 20,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which orders.")] = 0,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    k: Annotated[int, typer.Option("--k", metavar="N", help="Number of words per model.")] = 5,
+    shuffles: Annotated[int, typer.Option(metavar="N", help="Maximum number of orders of the options.")] = 20,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the orders.")] = 0,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """The most likely next words after a prompt, with the partition that set each, and the test of order bias.
 
@@ -52,7 +52,7 @@ def eval_probe(
     from unbottle.eval.order_bias import order_bias
 
     prompts = [Prompt.parse(text) for text in prompt] if prompt else list(PROMPTS)
-    settings = {"models": model, "prompts": [each.marked() for each in prompts], "k": k, "shuffles": shuffles}
+    settings = {"models": model, "prompts": [item.marked() for item in prompts], "k": k, "shuffles": shuffles}
     config = config_of("eval probe", {**settings, "seed": seed})
     if dry_run:
         print(json.dumps(config, indent=1))
@@ -60,13 +60,10 @@ def eval_probe(
     prepare(output)
     names = short_names(model)
     loaded = {name: causal_model(path) for name, path in zip(names, model, strict=True)}
-    found = probe(
-        {name: pair[0] for name, pair in loaded.items()},
-        {name: pair[1] for name, pair in loaded.items()},
-        prompts,
-        k=k,
-    )
-    print(found)
+    models = {name: network for name, (network, _) in loaded.items()}
+    tokenizers = {name: tokenizer for name, (_, tokenizer) in loaded.items()}
+    probed = probe(models, tokenizers, prompts, k=k)
+    print(probed)
     with progress() as report:
         biases = {
             name: order_bias(*pair, prompts, shuffles=shuffles, seed=seed, report=report)
@@ -74,9 +71,8 @@ def eval_probe(
         }
     if any(bias.rows for bias in biases.values()):
         print(f"\n{table(biases)}")
-    write_run(
-        output, config, {**found.to_dict(), "order_bias": {name: bias.to_dict() for name, bias in biases.items()}}
-    )
+    order = {name: bias.to_dict() for name, bias in biases.items()}
+    write_run(output, config, {**probed.to_dict(), "order_bias": order})
 
 
 def table(biases: Mapping[str, OrderBias]) -> str:

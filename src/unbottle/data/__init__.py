@@ -1,7 +1,7 @@
-"""Texts, and what models are trained on: tokens in windows, or pairs of document and summary."""
+"""Data: texts, windows of tokens, and pairs of a document and a summary."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unbottle.data.sources import NAMED, NamedPairs
@@ -37,8 +37,8 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Imported on first use: whether a file is there can be said without torch."""
+def __getattr__(name: str) -> object:
+    """Import a name on first use: `data.sources` must not import torch."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,25 +1,24 @@
-"""Analogy: one context and the two words that may follow it.
-
-Pairs of words by relation: our own, as .tsv files beside this one, or those of a file of analogy questions.
-
-Which pairs are for training, which for validation, which for the test.
-
-training_text: what a model reads to learn that two words are equally likely.
-
-analogies: contexts after which exactly two of four words are equally likely.
-"""
+"""Analogies: contexts after which exactly two of four words are equally likely, and texts to train on them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from random import Random
 
 KINDS = ("diagonal", "edge")
 PARTS = ("train", "valid", "test")
+RELATIONS = {"capital-common": "place", "capital-world": "place", "city-in-state": "place", "family": "person"}
+ALIASES = {"capital-common-countries": "capital-common"}  # questions-words.txt has a longer name for it
+SHARES = dict(zip(PARTS, (0.6, 0.2, 0.2), strict=True))
+SIZE = 400  # contexts of each relation, kind and part
+
+WordPair = tuple[str, str]  # a word and what it is paired with: Paris, France; king, queen
+WordPairs = Mapping[str, Sequence[WordPair]]  # by relation
+Case = tuple[WordPair, WordPair]  # answers, distractors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +38,10 @@ class Analogy:
     distractors: tuple[str, str]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, ready for JSON."""
         return asdict(self)
 
 
-Pair = tuple[str, str]  # a word and what it is paired with: Paris, France; king, queen
-Pairs = Mapping[str, Sequence[Pair]]  # by relation
-
-RELATIONS = {"capital-common": "place", "capital-world": "place", "city-in-state": "place", "family": "person"}
-ALIASES = {"capital-common-countries": "capital-common"}  # questions-words.txt has a longer name for it
-
-
-def own_pairs() -> dict[str, list[Pair]]:
+def own_pairs() -> dict[str, list[WordPair]]:
     """The pairs that come with the package. They are one word each, and no word is in two pairs without need."""
     return {relation: [(first, second) for first, second in rows(f"{relation}.tsv")] for relation in RELATIONS}
 
@@ -61,14 +52,16 @@ def rows(name: str) -> list[list[str]]:
     return [line.split("\t") for line in text.splitlines()]
 
 
-def read_pairs(path: str | Path) -> dict[str, list[Pair]]:
+def read_word_pairs(path: str | Path) -> dict[str, list[WordPair]]:
     """The pairs of a file in the format of questions-words.txt: `: relation`, then lines of four words, a b c d.
 
     Relations for which there are no templates are left out.
     """
-    found: dict[str, dict[Pair, None]] = {}  # in the order of the file
+    from unbottle.data.sources import read_text
+
+    pairs: dict[str, dict[WordPair, None]] = {}  # in the order of the file
     relation = ""
-    for number, line in enumerate(lines(Path(path)), start=1):
+    for number, line in enumerate(read_text(Path(path)).splitlines(), start=1):
         words = line.split()
         if words[:1] == [":"]:
             name = " ".join(words[1:])
@@ -79,28 +72,17 @@ def read_pairs(path: str | Path) -> dict[str, list[Pair]]:
                     f"{path}, line {number}: {line.strip()[:60]!r} is no analogy question. Expected ': relation', and "
                     "below it lines of four words, as in 'Athens Greece Oslo Norway'."
                 )
-            found.setdefault(relation, {}).update({(words[0], words[1]): None, (words[2], words[3]): None})
-    known = {name: list(found[name]) for name in RELATIONS if name in found}
+            pairs.setdefault(relation, {}).update({(words[0], words[1]): None, (words[2], words[3]): None})
+    known = {name: list(pairs[name]) for name in RELATIONS if name in pairs}
     if not known:
         raise ValueError(
-            f"{path} has no relation of {', '.join(RELATIONS)}, but {', '.join(found) or 'nothing'}. "
+            f"{path} has no relation of {', '.join(RELATIONS)}, but {', '.join(pairs) or 'nothing'}. "
             "Add a line like ': family' above its questions."
         )
     return known
 
 
-def lines(path: Path) -> list[str]:
-    """The lines of a text file."""
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 text: {error.reason} at byte {error.start}.") from error
-
-
-SHARES = dict(zip(PARTS, (0.6, 0.2, 0.2), strict=True))
-
-
-def split(pairs: Pairs, *, seed: int) -> dict[str, dict[str, list[Pair]]]:
+def split(pairs: WordPairs, *, seed: int) -> dict[str, dict[str, list[WordPair]]]:
     """The pairs of each relation and part. No word of one part is in another, whatever the relations.
 
     Pairs that share a word (all cities of Ohio) stay together, across relations (Atlanta and Tbilisi meet in Georgia).
@@ -108,26 +90,25 @@ def split(pairs: Pairs, *, seed: int) -> dict[str, dict[str, list[Pair]]]:
     order. Tokens of different words may be the same (stepbrother, brother).
     """
     part_of: dict[str, str] = {}  # by word
-    divided: dict[str, dict[str, list[Pair]]] = {}
-    groups = connected([pair for found in pairs.values() for pair in found])
-    for relation, found in pairs.items():
-        parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
-        wanted = {part: share * len(found) for part, share in SHARES.items()}
-        within = [[pair for pair in group if pair in set(found)] for group in groups]
-        within = [group for group in within if group]
+    divided: dict[str, dict[str, list[WordPair]]] = {}
+    groups = connected([pair for related in pairs.values() for pair in related])
+    for relation, related in pairs.items():
+        parts: dict[str, list[WordPair]] = {part: [] for part in PARTS}
+        sizes = {part: share * len(related) for part, share in SHARES.items()}
+        within = [members for group in groups if (members := [pair for pair in group if pair in set(related)])]
         Random(f"split {seed} {relation}").shuffle(within)
-        within.sort(key=lambda group: (group[0][0] not in part_of, -len(group)))  # what is settled already, first
+        within.sort(key=lambda group: (group[0][0] not in part_of, -len(group)))  # groups with a part already, first
         for group in within:
-            part = part_of.get(group[0][0]) or max(PARTS, key=lambda name: wanted[name] - len(parts[name]))
+            part = part_of.get(group[0][0]) or max(PARTS, key=lambda name: sizes[name] - len(parts[name]))
             parts[part] += group
-            part_of |= {word: part for whole in groups if group[0] in whole for pair in whole for word in pair}
+            part_of |= {word: part for other in groups if group[0] in other for pair in other for word in pair}
         divided[relation] = parts
     return divided
 
 
-def connected(pairs: Sequence[Pair]) -> list[list[Pair]]:
+def connected(pairs: Sequence[WordPair]) -> list[list[WordPair]]:
     """Groups of pairs such that no word is in two groups."""
-    groups: list[list[Pair]] = []
+    groups: list[list[WordPair]] = []
     for pair in dict.fromkeys(pairs):
         near = [group for group in groups if any(set(pair) & set(other) for other in group)]
         groups = [group for group in groups if group not in near]
@@ -142,17 +123,13 @@ def training_text(items: Iterable[Analogy], *, seed: int = 0) -> list[str]:
     return texts
 
 
-SIZE = 400  # contexts of each relation, kind and part
-Case = tuple[Pair, Pair]  # answers, distractors
-
-
 def analogies(
     *,
     seed: int = 0,
     kinds: Sequence[str] = KINDS,
     relations: Sequence[str] | None = None,
     parts: Sequence[str] = PARTS,
-    pairs: Pairs | None = None,
+    pairs: WordPairs | None = None,
     size: int = SIZE,
 ) -> list[Analogy]:
     """At most `size` contexts of each relation, kind and part, the same ones whenever the arguments are the same.
@@ -169,64 +146,56 @@ def analogies(
     pairs = own_pairs() if pairs is None else pairs
     with_templates = [relation for relation in pairs if relation in RELATIONS]
     relations = with_templates if relations is None else relations
-    for name, given, known in (("kind", kinds, KINDS), ("relation", relations, with_templates), ("part", parts, PARTS)):
-        _refuse_unknown(name, given, known)
+    for name, values, known in (
+        ("kind", kinds, KINDS),
+        ("relation", relations, with_templates),
+        ("part", parts, PARTS),
+    ):
+        for value in values:
+            if value not in known:
+                raise ValueError(f"{name} {value!r} is unknown. Known: {', '.join(known)}.")
     if size < 2 or size % 2:
         raise ValueError(f"size={size}: expected an even number from 2, since each context comes in two orders.")
     divided = split(pairs, seed=seed)
-    items = []
-    for relation in relations:
-        for kind in kinds:
-            for part in parts:
-                place = (relation, kind, part)
-                items += _items(place, cases(divided[relation][part], kind), seed=seed, size=size)
-    return items
+    return [
+        item
+        for relation, kind, part in product(relations, kinds, parts)
+        for item in _items(relation, kind, part, cases(divided[relation][part], kind), seed=seed, size=size)
+    ]
 
 
-def cases(pairs: Sequence[Pair], kind: str) -> list[Case]:
+def cases(pairs: Sequence[WordPair], kind: str) -> list[Case]:
     """Answers and distractors of all two pairs of four different words; a diagonal that is a pair itself is none."""
-    found: list[Case] = []
+    result: list[Case] = []
     for (a1, b1), (a2, b2) in combinations(pairs, 2):
         if len({a1, b1, a2, b2}) < 4:
             continue
         edges, diagonals = ((a1, b1), (a2, b2)), ((a1, b2), (b1, a2))
         if kind == "edge":
-            found += [edges, edges[::-1]]
+            result += [edges, edges[::-1]]
         elif not {diagonals[0], diagonals[1][::-1]} & set(pairs):
-            found += [diagonals, diagonals[::-1]]
-    return found
+            result += [diagonals, diagonals[::-1]]
+    return result
 
 
-def _items(place: tuple[str, str, str], found: Sequence[Case], *, seed: int, size: int) -> list[Analogy]:
+def _items(relation: str, kind: str, part: str, possible: Sequence[Case], *, seed: int, size: int) -> list[Analogy]:
     """Random cases in random templates, both orders of each."""
-    relation, kind, part = place
-    if not found:
+    if not possible:
         raise ValueError(
             f"relation {relation!r}: its pairs leave no {kind} for {part}, which takes two pairs of four different "
             "words. Give more pairs of words."
         )
     templates = [text for about, text in rows("templates.tsv") if about == RELATIONS[relation]]
-    number = len(found) * len(templates)
+    number = len(possible) * len(templates)
     chosen = Random(f"items {seed} {relation} {kind} {part}").sample(range(number), min(size // 2, number))
     items = []
     for case, template in (divmod(index, len(templates)) for index in chosen):
-        answers, distractors = found[case]
-        for first, second in (answers, answers[::-1]):
-            prompt = templates[template].format(first=first, second=second)
+        answers, distractors = possible[case]
+        for ordered in (answers, answers[::-1]):
+            prompt = templates[template].format(first=ordered[0], second=ordered[1])
             items.append(
                 Analogy(
-                    relation=relation,
-                    kind=kind,
-                    part=part,
-                    prompt=prompt,
-                    answers=(first, second),
-                    distractors=distractors,
+                    relation=relation, kind=kind, part=part, prompt=prompt, answers=ordered, distractors=distractors
                 )
             )
     return items
-
-
-def _refuse_unknown(name: str, given: Sequence[str], known: Collection[str]) -> None:
-    for value in given:
-        if value not in known:
-            raise ValueError(f"{name} {value!r} is unknown. Known: {', '.join(known)}.")

@@ -1,13 +1,4 @@
-"""Data sets that are known by a short name: texts, and the summarization data of the paper.
-
-A long text in pieces that tokenise as the whole does.
-
-Files that hold texts: which, and what is in a plain one.
-
-Rows of a table, with all their columns: jsonl, csv and parquet.
-
-Where a data set is, and where its parts for training, validation and test are.
-"""
+"""Data sources: data sets known by name, files of texts or rows, and their parts for training, validation and test."""
 
 from __future__ import annotations
 
@@ -19,16 +10,17 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unbottle import hub_access
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedPairs:
-    """Where it is, and which columns hold documents and summaries."""
+    """A data set of summaries on the hub, and its columns of documents and summaries."""
 
     path: str  # owner/name, or owner/name:config
     text_column: str
@@ -58,7 +50,7 @@ TEXT_NAMES = (*NAMED_TEXTS, PYTHON)
 
 
 def is_python(path: str) -> bool:
-    """Whether the standard library is meant; a file or folder of that name comes first, as with every name."""
+    """Whether this is the name of the standard library; a file or folder of that name takes precedence."""
     return path == PYTHON and not Path(path).exists()
 
 
@@ -84,95 +76,97 @@ KNOWN = (*PLAIN, *TABLES)
 BLOCK = 1 << 20  # bytes read at a time
 
 
-def kind(path: Path) -> str:
-    """The ending that says what a file is, without .gz; empty if it is none of ours."""
-    ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    return ending.lower() if ending.lower() in KNOWN and (path.suffix, ending) != (".gz", ".parquet") else ""
+def file_type(path: Path) -> str:
+    """The suffix that says what a file contains, without .gz; empty if it is not supported."""
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    return suffix.lower() if suffix.lower() in KNOWN and (path.suffix, suffix) != (".gz", ".parquet") else ""
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Every file of a kind we know, sorted; hidden ones and those in hidden folders left out."""
-    found = [path for path in folder.rglob("*") if kind(path) and path.is_file()]
-    visible = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    """Every supported file, sorted, without hidden ones and those in hidden folders."""
+    files = [path for path in folder.rglob("*") if file_type(path) and path.is_file()]
+    visible = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
     if not visible:
         raise ValueError(f"{folder}: no file with text in this folder. Known: {', '.join(KNOWN)}, and .gz of them.")
     return sorted(visible, key=lambda path: path.relative_to(folder).as_posix())
 
 
-def document(path: Path) -> str:
-    """All text of a plain file."""
-    return "".join(pieces(path))
+def read_text(path: Path) -> str:
+    """The text of a plain file."""
+    return "".join(iter_text(path))
 
 
-def pieces(path: Path) -> Iterator[str]:
-    """The text of a plain file, a part at a time: joined, they are the file."""
-    waiting = ""
-    for block in _decoded(path):
-        *whole, waiting = cut(waiting + block, BLOCK)
-        yield from whole
-    if waiting:
-        yield waiting
-
-
-def _decoded(path: Path) -> Iterator[str]:
+def iter_text(path: Path) -> Iterator[str]:
+    """The text of a plain file in pieces; joined, they are the file."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    rest = ""
+    with _readable(path), gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            if b"\0" in block:
+                raise ValueError(f"{path}: a binary file (it holds NUL bytes), not a text in UTF-8.")
+            *complete, rest = cut(rest + decoder.decode(block), BLOCK)
+            yield from complete
+        decoder.decode(b"", final=True)
+    if rest:
+        yield rest
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Errors of decoding and unpacking in one sentence."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            while block := file.read(BLOCK):
-                if b"\0" in block:
-                    raise ValueError(f"{path}: a binary file (it holds NUL bytes), not a text in UTF-8.")
-                yield decoder.decode(block)
-            yield decoder.decode(b"", final=True)
+        yield
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a text in UTF-8 ({error.reason}). Convert it first: iconv -t utf-8.") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: not a complete gzip file ({error}).") from error
 
 
-ENDINGS = (".jsonl", ".csv", ".parquet")
+DataRow = dict[str, object]
+ROW_SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """All rows of a .jsonl or .csv file, or .gz of them, or a .parquet file. Lines without anything are left out."""
-    ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+def read_rows(path: Path) -> list[DataRow]:
+    """All rows of a .jsonl, .csv or .parquet file, or .gz of the first two, with all columns.
+
+    Not by `datasets`, which gives every row the columns of all rows, changes types (the id 007) and has no line numbers
+    in its errors: a prediction that is missing must be refused, not read as an empty one.
+    """
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file.")
-    if ending not in ENDINGS:
-        raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(ENDINGS)}, and .jsonl.gz, .csv.gz.")
-    rows = {".jsonl": _json_lines, ".csv": _csv, ".parquet": _parquet}[ending](path)
+    if suffix not in ROW_SUFFIXES:
+        raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(ROW_SUFFIXES)}, and .jsonl.gz, .csv.gz.")
+    if suffix == ".jsonl":
+        rows = [row for _, row in iter_jsonl(path)]
+    else:
+        rows = _csv(path) if suffix == ".csv" else _parquet(path)
     if not rows:
         raise ValueError(f"{path}: there is no row in it.")
     return rows
 
 
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a text in UTF-8 ({error.reason}). Convert it first: iconv -t utf-8.") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a complete gzip file ({error}).") from error
+def iter_jsonl(path: Path) -> Iterator[tuple[int, DataRow]]:
+    """The number and the object of each line that is not blank; .gz is unpacked."""
+    unpack = gzip.open if path.suffix == ".gz" else open
+    with (
+        _readable(path),
+        unpack(path, "rt", encoding="utf-8-sig", newline="\n") as file,
+    ):  # str.splitlines ends more lines
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}, line {number}: not valid JSON ({error}).") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number}: expected a JSON object with columns, not {line[:40]!r}.")
+            yield number, row
 
 
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    # split, not splitlines: a text may hold characters that end a line for str.splitlines, and only for it
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}, line {number}: not JSON ({error}). Each line is one JSON object.") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: {line[:40]!r} is no JSON object with columns.")
-        rows.append(row)
-    return rows
-
-
-def _csv(path: Path) -> list[dict[str, Any]]:
-    text = _text(path)
+def _csv(path: Path) -> list[DataRow]:
+    text = read_text(path)
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a document may be long
     try:
         rows = [*csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)]
@@ -181,17 +175,17 @@ def _csv(path: Path) -> list[dict[str, Any]]:
     for number, row in enumerate(rows, start=1):
         if "" in row or None in row.values():
             raise ValueError(f"{path}, row {number}: not as many cells as the first line has columns.")
-    return rows
+    return [{**row} for row in rows]
 
 
-def _parquet(path: Path) -> list[dict[str, Any]]:
+def _parquet(path: Path) -> list[DataRow]:
     from pyarrow import ArrowException, parquet
 
     try:
-        found: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+        rows: list[DataRow] = parquet.read_table(path).to_pylist()
     except ArrowException as error:
         raise ValueError(f"{path}: not a parquet file ({error}).") from error
-    return found
+    return rows
 
 
 PARTS = ("train", "valid", "test")
@@ -200,48 +194,48 @@ REPOSITORIES = NAMED_TEXTS | {name: pairs.path for name, pairs in NAMED.items()}
 
 
 class Part(NamedTuple):
-    """Where a part is: a file or a data set, and which split of it."""
+    """The location of a part: a file or a data set, and a split of it."""
 
     path: str
     split: str | None = None
 
 
 def parts_of(path: str, names: Collection[str] = NAMED_TEXTS) -> dict[str, Part]:
-    """Where each part is; a part that a data set does not have is left out, and only `train` is always there.
+    """The location of each part that a data set has; `train` is always one of them.
 
     A folder with one file train.*, one valid.* and one test.* has all three, as have data sets that are known by name.
-    Of others on the hub, their splits decide.
+    Other data sets on the hub have the parts that their splits are called after.
     """
     folder = Path(path).expanduser()
     if folder.is_dir():
         files = {part: sorted(folder.glob(f"{part}*")) for part in PARTS}
-        if all(len(found) == 1 for found in files.values()):
-            return {part: Part(str(found[0])) for part, found in files.items()}
+        if all(len(paths) == 1 for paths in files.values()):
+            return {part: Part(str(paths[0])) for part, paths in files.items()}
         return {"train": Part(path)}
     if folder.exists() or not (path in names or on_hub(path)):
-        return {"train": Part(path)}  # a file; if there is none, who reads it says so
+        return {"train": Part(path)}  # a file, which may be missing: reading it says so
     if path in names:
         return {part: Part(path, splits[0]) for part, splits in SPLITS.items()}
     from unbottle.data.text import hub_splits
 
-    there = hub_splits(path)
-    found = {part: next((name for name in splits if name in there), None) for part, splits in SPLITS.items()}
-    if found["train"] is None:
-        raise ValueError(f"{path}: no split 'train' to learn from. There are: {', '.join(there)}.")
-    return {part: Part(path, split) for part, split in found.items() if split is not None}
+    available = hub_splits(path)
+    chosen = {part: next((name for name in splits if name in available), None) for part, splits in SPLITS.items()}
+    if chosen["train"] is None:
+        raise ValueError(f"{path}: no split 'train' to learn from. There are: {', '.join(available)}.")
+    return {part: Part(path, split) for part, split in chosen.items() if split is not None}
 
 
 def on_hub(path: str) -> bool:
-    """Whether something that is not here may be a data set of the hub: owner/name, or owner/name:config."""
+    """Whether a path that does not exist may name a data set on the hub: owner/name, or owner/name:config."""
     name = path.partition(":")[0]
-    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not kind(Path(name))
+    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not file_type(Path(name))
 
 
 def check_place(path: str, names: Collection[str] = TEXT_NAMES) -> None:
-    """Refuse at once what is neither here, nor known by name, nor on the hub. Nothing is read or downloaded."""
+    """Refuse at once a path that does not exist, is not known by name and is not on the hub, without reading it."""
     place = Path(path).expanduser()
     if place.exists():
-        if place.is_file() and not kind(place):
+        if place.is_file() and not file_type(place):
             raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(KNOWN)}, and .gz of them.")
         return
     if path not in names and not on_hub(path):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from datasets import Dataset, concatenate_datasets
 
-from unbottle.data.sources import NAMED, TABLES, files_below, kind
-from unbottle.data.text import check_text, hub, quiet_datasets, table
+from unbottle.data.sources import NAMED, TABLES, file_type, files_below
+from unbottle.data.text import Rows, check_text, hub, quiet_datasets, table
 
 ID, DOCUMENT, SUMMARY = "id", "document", "summary"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairSource:
-    """Where pairs come from.
+    """A source of pairs of a document and a summary.
 
     `path` is a file (.jsonl, .json, .csv, .parquet, and .gz of the first three), a folder of such files, a name of
     NAMED, or a data set on the hub: owner/name, or owner/name:config. Columns that are not given are those of the named
@@ -33,49 +33,49 @@ class PairSource:
 def read_pairs(source: PairSource) -> Dataset:
     """The pairs of a source, in columns `id`, `document` and `summary`.
 
-    Ids are those of a column `id`, as texts, or else the numbers of the rows. A pair whose document or summary is
-    missing or blank teaches nothing and is left out; a warning says how many were. A summary of one word is kept.
+    Ids are those of a column `id`, as texts, or else the numbers of the rows. Pairs whose document or summary is
+    missing or blank are left out; a warning says how many. A summary of one word is kept.
     """
     path = Path(source.path).expanduser()
     with quiet_datasets():
         if path.is_dir():
-            found = [_read(file, source) for file in files_below(path) if kind(file) in TABLES]
-            if not found:
+            parts = [_read(file, source) for file in files_below(path) if file_type(file) in TABLES]
+            if not parts:
                 raise ValueError(f"{path}: no table in this folder. Known: {', '.join(TABLES)}, and .gz of them.")
         elif path.is_file():
-            found = [_read(path, source)]
+            parts = [_read(path, source)]
         else:
-            found = [_from_hub(source)]
-        pairs = found[0] if len(found) == 1 else concatenate_datasets(found)
+            parts = [_from_hub(source)]
+        pairs = parts[0] if len(parts) == 1 else concatenate_datasets(parts)
         return _checked(pairs, source.path)
 
 
 def _read(path: Path, source: PairSource) -> Dataset:
-    if kind(path) not in TABLES:
+    if file_type(path) not in TABLES:
         raise ValueError(f"{path}: documents and summaries come in columns. Known: {', '.join(TABLES)}, and .gz.")
     return _columns(table(path), source, str(path))
 
 
 def _from_hub(source: PairSource) -> Dataset:
     if source.path not in NAMED:
-        if "/" not in source.path and not kind(Path(source.path)):
+        if "/" not in source.path and not file_type(Path(source.path)):
             raise FileNotFoundError(
                 f"{source.path}: no such file or folder. Known by name: {', '.join(NAMED)}; a data set on the hub is "
                 "owner/name[:config]."
             )
         return _columns(hub(source.path, source.split), source, source.path)
     named = NAMED[source.path]
-    options: dict[str, Any] = {} if named.revision is None else {"revision": named.revision}
     chosen = PairSource(
         path=source.path,
         text_column=source.text_column or named.text_column,
         summary_column=source.summary_column or named.summary_column,
     )
-    return _columns(hub(named.path, source.split, **options), chosen, named.path)
+    return _columns(hub(named.path, source.split, revision=named.revision), chosen, named.path)
 
 
-def _columns(rows: Any, source: PairSource, where: str) -> Dataset:
-    """The two columns under their names here, and the ids as they are."""
+def _columns(rows: Rows, source: PairSource, where: str) -> Dataset:
+    """The columns of documents and summaries under these names, and the ids."""
+    rows = cast(Dataset, rows)
     wanted = {source.text_column or DOCUMENT: DOCUMENT, source.summary_column or SUMMARY: SUMMARY}
     if len(wanted) < 2:
         raise ValueError(f"{where}: column {next(iter(wanted))!r} can not be document and summary at once.")
@@ -99,10 +99,10 @@ def _checked(pairs: Dataset, where: str) -> Dataset:
                 "make them differ, or take the column away."
             )
     texts = zip(columns[DOCUMENT], columns[SUMMARY], strict=True)
-    there = [row for row, (text, summary) in enumerate(texts) if text.strip() and summary.strip()]
-    if not there:
+    complete = [row for row, (text, summary) in enumerate(texts) if text.strip() and summary.strip()]
+    if not complete:
         raise ValueError(f"{where}: there is no pair of a document and a summary in it.")
-    if missing := len(pairs) - len(there):
+    if missing := len(pairs) - len(complete):
         what = "pair" if missing == 1 else "pairs"
         warnings.warn(f"{where}: {missing} {what} without a document or a summary left out.", stacklevel=3)
-    return Dataset.from_dict({name: [values[row] for row in there] for name, values in columns.items()})
+    return Dataset.from_dict({name: [values[row] for row in complete] for name, values in columns.items()})

@@ -1,21 +1,26 @@
-"""The source code of Python's standard library: a text that every machine has.
-
-Texts from a file, a folder or a hub data set, all as one column `text`.
-"""
+"""Texts from a file, a folder, a hub data set or Python's standard library, all in one column `text`."""
 
 from __future__ import annotations
 
 import hashlib
 import sysconfig
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, cast
 
-from datasets import Dataset, IterableDataset, Value, concatenate_datasets, get_dataset_split_names, load_dataset
+from datasets import (
+    Dataset,
+    Features,
+    IterableDataset,
+    Value,
+    concatenate_datasets,
+    get_dataset_split_names,
+    load_dataset,
+)
 from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
 from datasets.utils import logging
 
@@ -25,12 +30,12 @@ from unbottle.data.sources import (
     PLAIN,
     TABLES,
     TEXT_NAMES,
-    document,
+    file_type,
     files_below,
     is_python,
-    kind,
+    iter_text,
     on_hub,
-    pieces,
+    read_text,
 )
 from unbottle.hf.pretrained import without_bars
 from unbottle.hub_access import quick_hub
@@ -40,32 +45,33 @@ SMALLEST = 2_000  # bytes
 
 
 def library_root() -> Path:
-    """Of the Python that runs."""
+    """The folder of the standard library of the running Python."""
     return Path(sysconfig.get_paths()["stdlib"])
 
 
 def library_files(root: Path | None = None) -> list[tuple[bytes, Path]]:
-    """Files with the hash of their names, in the order of the hashes: as good as shuffled, and the same everywhere."""
+    """Files with the hashes of their names, sorted by hash: as good as shuffled, and the same everywhere."""
     root = library_root() if root is None else root
-    found = []
+    files = []
     for path in root.rglob("*.py"):
         name = path.relative_to(root)
         if not set(name.parts) & {*LEFT_OUT} and path.stat().st_size >= SMALLEST:
-            found.append((hashlib.sha256(name.as_posix().encode()).digest(), path))
-    return sorted(found)
+            files.append((hashlib.sha256(name.as_posix().encode()).digest(), path))
+    return sorted(files)
 
 
 def read(path: Path) -> str:
-    """A few files of the library show off other encodings: what is not UTF-8 is replaced."""
+    """The text of a file of the library; a few have other encodings, of which what is not UTF-8 is replaced."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 TEXT = "text"
+Rows: TypeAlias = Dataset | IterableDataset
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextSource:
-    """Where texts come from.
+    """A source of texts.
 
     `path` is a file (plain text is one document; of .jsonl, .json, .csv and .parquet each row is one, in `column`), a
     folder of such files, a name of TEXT_NAMES, or a data set on the hub: owner/name, or owner/name:config. `split` is a
@@ -78,101 +84,98 @@ class TextSource:
     streaming: bool = False
 
 
-def read_texts(source: TextSource) -> Dataset | IterableDataset:
+def read_texts(source: TextSource) -> Rows:
     """The texts of a source, in one column `text`. A streamed plain file comes in pieces: joined, they are the file."""
     path = Path(source.path).expanduser()
     with quiet_datasets():
         if path.is_dir():
             texts = _files(files_below(path), source)
         elif path.is_file():
-            if not kind(path):
+            if not file_type(path):
                 raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(KNOWN)}, and .gz of them.")
             texts = _files([path], source)
         elif is_python(source.path):
             texts = _library(streaming=source.streaming)
         else:
             texts = _hub(source)
-        rows: Any = iter(texts)
-        with closing(rows):
+        with closing(cast(Generator[dict[str, str]], iter(texts))) as rows:
             if not any(row[TEXT] and not row[TEXT].isspace() for row in rows):
                 raise ValueError(f"{source.path}: there is no text in it.")
     return texts
 
 
 def quiet_datasets() -> AbstractContextManager[None]:
-    """No bars, and no errors in a log beside the one that is raised."""
+    """No progress bars, and no log messages beside the error that is raised."""
     return without_bars(logging, logging.CRITICAL)
 
 
-def _files(paths: list[Path], source: TextSource) -> Dataset | IterableDataset:
-    found = []
-    for plain, group in groupby(paths, key=lambda path: kind(path) in PLAIN):
-        members = [*group]
-        found += [_plain(members, source.streaming)] if plain else [_table(path, source) for path in members]
-    return found[0] if len(found) == 1 else concatenate_datasets(found)
+def _files(paths: list[Path], source: TextSource) -> Rows:
+    parts: list[Rows] = []
+    for plain, group in groupby(paths, key=lambda path: file_type(path) in PLAIN):
+        if plain:
+            parts.append(_plain([*group], source.streaming))
+        else:
+            parts += [_column(table(path, streaming=source.streaming), source, str(path)) for path in group]
+    return parts[0] if len(parts) == 1 else concatenate_datasets(parts)
 
 
-def _plain(paths: list[Path], streaming: bool) -> Dataset | IterableDataset:
+def _plain(paths: list[Path], streaming: bool) -> Rows:
+    """A document for each file; a stream has a row for each piece of a file."""
     if streaming:
-        streamed: IterableDataset = IterableDataset.from_generator(_rows, gen_kwargs={"paths": paths})
-        return streamed
-    return Dataset.from_dict({TEXT: [document(path) for path in paths]})
+        return IterableDataset.from_generator(_pieces, gen_kwargs={"paths": paths})
+    return Dataset.from_dict({TEXT: [read_text(path) for path in paths]})
 
 
-def _library(*, streaming: bool) -> Dataset | IterableDataset:
+def _library(*, streaming: bool) -> Rows:
     """Python's standard library: a document for each file."""
     texts = Dataset.from_dict({TEXT: [read(path) for _, path in library_files()]})
     return texts.to_iterable_dataset() if streaming else texts
 
 
-def _rows(paths: list[Path]) -> Iterator[dict[str, str]]:
+def _pieces(paths: list[Path]) -> Iterator[dict[str, str]]:
     for path in paths:
-        for piece in pieces(path):
+        for piece in iter_text(path):
             yield {TEXT: piece}
 
 
-def _table(path: Path, source: TextSource) -> Any:
-    return _column(table(path, streaming=source.streaming), source, str(path))
-
-
-def table(path: Path, *, streaming: bool = False) -> Any:
-    """The rows of a file."""
+def table(path: Path, *, streaming: bool = False) -> Rows:
+    """The rows of a json, csv or parquet file."""
     if not path.stat().st_size:
         raise ValueError(f"{path}: the file is empty.")
-    builder = TABLES[kind(path)]
+    builder = TABLES[file_type(path)]
     try:
-        rows = _known(load_dataset(builder, data_files=str(path), split="train", streaming=streaming))
-    except (DatasetGenerationError, ValueError, EOFError, zlib.error) as error:  # the last two: of .gz that was cut
+        return _with_features(load_dataset(builder, data_files=str(path), split="train", streaming=streaming))
+    except (DatasetGenerationError, ValueError, EOFError, zlib.error) as error:  # the last two: of incomplete .gz
         reason = " ".join(str(error.__cause__ or error).rstrip(".").split())
-        raise ValueError(f"{path}: can not be read as {kind(path).lstrip('.')} ({reason}).") from error
-    return rows
+        raise ValueError(f"{path}: can not be read as {file_type(path).lstrip('.')} ({reason}).") from error
 
 
-def _hub(source: TextSource) -> Any:
-    if source.path not in NAMED_TEXTS and "/" not in source.path and not kind(Path(source.path)):
+def _hub(source: TextSource) -> Rows:
+    if source.path not in NAMED_TEXTS and "/" not in source.path and not file_type(Path(source.path)):
         raise FileNotFoundError(
             f"{source.path}: no such file or folder. Known by name: {', '.join(TEXT_NAMES)}; a data set on the hub is "
             "owner/name[:config]."
         )
-    found = hub(NAMED_TEXTS.get(source.path, source.path), source.split, streaming=source.streaming)
-    return _column(found, source, source.path)
+    rows = hub(NAMED_TEXTS.get(source.path, source.path), source.split, streaming=source.streaming)
+    return _column(rows, source, source.path)
 
 
-def hub(path: str, split: str | None, *, streaming: bool = False, **options: Any) -> Any:
-    """A split of a data set on the hub: owner/name, or owner/name:config. Code that it brings along is never run."""
-    name, config = _asked(path)
-    with _answering(path, name):
-        return _known(load_dataset(name, config, split=split or "train", streaming=streaming, **options))
+def hub(path: str, split: str | None, *, streaming: bool = False, revision: str | None = None) -> Rows:
+    """A split of a data set on the hub: owner/name, or owner/name:config. Loading it never executes its code."""
+    name, config = _repository(path)
+    options = {} if revision is None else {"revision": revision}
+    with _hub_errors(path, name):
+        return _with_features(load_dataset(name, config, split=split or "train", streaming=streaming, **options))
 
 
 def hub_splits(path: str) -> list[str]:
     """The names of the splits of a data set on the hub."""
-    name, config = _asked(path)
-    with quiet_datasets(), _answering(path, name):
+    name, config = _repository(path)
+    with quiet_datasets(), _hub_errors(path, name):
         return [*get_dataset_split_names(name, config)]
 
 
-def _asked(path: str) -> tuple[str, str | None]:
+def _repository(path: str) -> tuple[str, str | None]:
     """The repository and the config of owner/name:config."""
     if not on_hub(path):
         raise FileNotFoundError(f"{path}: no such file or folder (a data set on the hub is owner/name[:config]).")
@@ -181,8 +184,8 @@ def _asked(path: str) -> tuple[str, str | None]:
 
 
 @contextmanager
-def _answering(path: str, name: str) -> Iterator[None]:
-    """What the hub does not have, or does not say, in one sentence."""
+def _hub_errors(path: str, name: str) -> Iterator[None]:
+    """Errors of the hub in one sentence."""
     try:
         with quick_hub(name):
             yield
@@ -193,36 +196,36 @@ def _answering(path: str, name: str) -> Iterator[None]:
         ) from error
 
 
-def _known(rows: Any) -> Any:
-    """A stream does not know its columns before it was read."""
+def _with_features(rows: Rows) -> Rows:
+    """The rows with known columns, for which a stream has to be read."""
     return rows._resolve_features() if rows.features is None else rows
 
 
-def _column(rows: Any, source: TextSource, where: str) -> Any:
-    """Only the column that was asked for, under the name `text`."""
-    check_text(rows, source.column, where)
-    type_ = rows.features[source.column]
+def _column(rows: Rows, source: TextSource, where: str) -> Rows:
+    """The column of texts alone, under the name `text`, without missing values."""
+    dtype = check_text(rows, source.column, where)
     rows = rows.select_columns([source.column])
     if source.column != TEXT:
         rows = rows.rename_column(source.column, TEXT)
-    if type_.dtype != "string":
+    if dtype != "string":
         rows = rows.cast_column(TEXT, Value("string"))
-    holes = isinstance(rows, IterableDataset) or rows.data.column(TEXT).null_count
-    return rows.filter(_is_there) if holes else rows
+    missing = isinstance(rows, IterableDataset) or rows.data.column(TEXT).null_count
+    return rows.filter(_has_text) if missing else rows
 
 
-def check_text(rows: Any, column: str, where: str) -> None:
-    """Refuse rows that have no such column, or no texts in it."""
-    if column not in rows.features:
-        raise ValueError(f"{where}: no column {column!r}. There are: {', '.join(rows.features)}.")
-    type_ = rows.features[column]
-    if not (isinstance(type_, Value) and type_.dtype in ("string", "large_string")):
-        raise ValueError(f"{where}: column {column!r} holds {_name(type_)}, and texts are needed.")
+def check_text(rows: Rows, column: str, where: str) -> str:
+    """The type of a column of texts; rows without such a column are refused."""
+    features = cast(Features, rows.features)
+    if column not in features:
+        raise ValueError(f"{where}: no column {column!r}. There are: {', '.join(features)}.")
+    feature = features[column]
+    if not (isinstance(feature, Value) and feature.dtype in ("string", "large_string")):
+        kind = feature.dtype if isinstance(feature, Value) else type(feature).__name__
+        raise ValueError(
+            f"{where}: column {column!r} holds {'lists' if kind == 'list' else kind}, and texts are needed."
+        )
+    return str(feature.dtype)
 
 
-def _is_there(row: dict[str, Any]) -> bool:
+def _has_text(row: dict[str, object]) -> bool:
     return row[TEXT] is not None
-
-
-def _name(type_: Any) -> str:
-    return type_.dtype if isinstance(type_, Value) else "lists" if isinstance(type_, list) else type(type_).__name__

@@ -1,40 +1,38 @@
-"""Tokens: all texts as one row of ids, and its parts for training, validation and test.
-
-Windows: a row of tokens, a few hundred at a time, as a language model reads it.
-
-Pairs: documents and summaries as tokens, as an encoder-decoder model is trained on them.
-"""
+"""Tokenized data: one row of token ids, windows of it for language models, and pairs for encoder-decoder models."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from unbottle.data.sources import cut
+from unbottle.data.sources import PARTS, cut
 from unbottle.hf.pretrained import truncated
 
 PIECE = 100_000  # characters of a long text that are tokenised at a time
 PIECES_PER_CALL = 64  # pieces in one call: the tokenizer takes them in parallel
-PARTS = ("train", "valid", "test")
+SHORTEST = 2  # a token, and one to predict
+TEXTS_PER_CALL = 256  # texts in one call: the tokenizer takes them in parallel
+TokenIds = np.ndarray  # one row
+Texts = Iterable[Mapping[str, str]]  # rows with a text in the column `text`
 
 
-def tokens_of(texts: Iterable[Any], tokenizer: Any) -> np.ndarray:
+def tokens_of(texts: Texts, tokenizer: Tokenizer) -> np.ndarray:
     """All texts, one after the other, as one row of token ids.
 
     As in the paper there are no special tokens, and nothing stands between two texts.
     """
-    found = [*token_pieces(texts, tokenizer)]
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int32)
+    pieces = [*token_pieces(texts, tokenizer)]
+    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int32)
 
 
-def token_pieces(texts: Iterable[Any], tokenizer: Any) -> Iterator[np.ndarray]:
-    """The same, a piece at a time."""
+def token_pieces(texts: Texts, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
+    """The same row of token ids, a piece at a time."""
     pieces = (piece for row in texts for piece in cut(row["text"], PIECE) if piece)
     while batch := [*islice(pieces, PIECES_PER_CALL)]:
         for ids in tokenizer(batch, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]:
@@ -42,15 +40,12 @@ def token_pieces(texts: Iterable[Any], tokenizer: Any) -> Iterator[np.ndarray]:
 
 
 def split(tokens: np.ndarray, fractions: tuple[float, float, float] = (0.96, 0.02, 0.02)) -> dict[str, np.ndarray]:
-    """train, valid, test: consecutive parts, not shuffled. The paper: the last 2 % is test, the 2 % before it valid."""
+    """Consecutive parts train, valid, test, not shuffled. In the paper: 2 % valid, then 2 % test."""
     if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"fractions {fractions}: give three of them (train, valid, test) that sum to 1.")
     ends = [round(len(tokens) * sum(fractions[: number + 1])) for number in range(3)]
     starts = [0, *ends[:-1]]
     return {name: tokens[start:end] for name, start, end in zip(PARTS, starts, ends, strict=True)}
-
-
-SHORTEST = 2  # a token, and one to predict
 
 
 class Windows(Dataset):
@@ -60,7 +55,14 @@ class Windows(Dataset):
     window is left out, as a batch without padding wants it.
     """
 
-    def __init__(self, tokens: Any, length: int, stride: int | None = None, *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        tokens: np.ndarray | torch.Tensor | Sequence[int],
+        length: int,
+        stride: int | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
         self.tokens, self.length, self.stride = np.asarray(tokens), length, stride or length
         check_length(length)
         if self.stride < 1:
@@ -78,11 +80,11 @@ class Windows(Dataset):
         return self.count
 
     def fingerprint(self) -> str:
-        """Tells these windows from any others."""
+        """A hash of all windows."""
         shape = f"{len(self.tokens)} {self.length} {self.stride} {self.count}"
-        made = hashlib.sha256(shape.encode())
-        made.update(np.ascontiguousarray(self.tokens, dtype=np.int64).data)
-        return made.hexdigest()
+        digest = hashlib.sha256(shape.encode())
+        digest.update(np.ascontiguousarray(self.tokens, dtype=np.int64).data)
+        return digest.hexdigest()
 
     def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
         if not -self.count <= place < self.count:
@@ -92,23 +94,23 @@ class Windows(Dataset):
 
 
 class StreamedWindows(IterableDataset):
-    """Whole windows of texts that are read as they are needed, from the start again when they end.
+    """Complete windows of texts that are read as they are needed, and again from the start when they end.
 
-    `texts` makes the texts anew each time it is called, or can be iterated over more than once. Same texts, same
-    windows, so a training goes on after a break by skipping what it had read.
+    `texts` can be iterated over more than once, or is a function that returns the texts. The same texts give the same
+    windows, so training resumes by skipping those it has read.
     """
 
-    def __init__(self, texts: Iterable[Any] | Callable[[], Iterable[Any]], tokenizer: Any, length: int) -> None:
+    def __init__(self, texts: Texts | Callable[[], Texts], tokenizer: Tokenizer, length: int) -> None:
         check_length(length)
         self.texts, self.tokenizer, self.length = texts, tokenizer, length
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         while True:
-            found = False
+            empty = True
             for tokens in self._once():
-                found = True
+                empty = False
                 yield window(tokens)
-            if not found:
+            if empty:
                 raise ValueError(f"the text is shorter than a window of {self.length} tokens. Give more text.")
 
     def _once(self) -> Iterator[np.ndarray]:
@@ -131,9 +133,6 @@ def check_length(length: int) -> None:
         raise ValueError(f"length {length}: a window needs at least {SHORTEST} tokens, one to read and one to predict.")
 
 
-TEXTS_PER_CALL = 256  # texts in one call: the tokenizer takes them in parallel
-
-
 class Pairs(Dataset):
     """Each pair is {"input_ids", "labels"}: `prefix` and a document, and its summary with an end.
 
@@ -145,8 +144,8 @@ class Pairs(Dataset):
 
     def __init__(
         self,
-        pairs: Iterable[Any],
-        tokenizer: Any,
+        pairs: Iterable[Mapping[str, str]],
+        tokenizer: Tokenizer,
         *,
         source_length: int = 1024,
         target_length: int = 128,
@@ -165,8 +164,10 @@ class Pairs(Dataset):
                 sources.append(np.asarray(ids, dtype=np.int32))
                 self.truncated_documents += dropped > 0
             for ids, dropped in truncated(tokenizer, [row["summary"] for row in batch], target_length):
-                ended = _ended(ids, tokenizer.eos_token_id, target_length)
-                targets.append(np.asarray(ended, dtype=np.int32))
+                end = tokenizer.eos_token_id
+                if end is not None and ids[-1:] != [end]:
+                    ids = [*ids[: target_length - 1], end]
+                targets.append(np.asarray(ids, dtype=np.int32))
                 self.truncated_summaries += dropped > 0
         self._sources, self._targets = Ragged(sources), Ragged(targets)
 
@@ -198,12 +199,12 @@ class Pairs(Dataset):
         return (self[place] for place in range(len(self)))
 
     def fingerprint(self) -> str:
-        """Tells these pairs from any others."""
-        made = hashlib.sha256()
+        """A hash of all pairs."""
+        digest = hashlib.sha256()
         for part in (self._sources, self._targets):
-            made.update(part.ends.data)
-            made.update(part.values.data)
-        return made.hexdigest()
+            digest.update(part.ends.data)
+            digest.update(part.values.data)
+        return digest.hexdigest()
 
 
 class Ragged:
@@ -222,7 +223,3 @@ class Ragged:
 
     def __getitem__(self, place: int) -> np.ndarray:
         return self.values[self.ends[place] : self.ends[place + 1]]
-
-
-def _ended(ids: list[int], end: int | None, most: int) -> list[int]:
-    return ids if end is None or ids[-1:] == [end] else [*ids[: most - 1], end]

@@ -1,20 +1,21 @@
-"""What a model predicts and generates, measured."""
+"""Evaluation: perplexity, generated texts, summaries, analogies and next-word predictions."""
 
 from unbottle.eval.analogy import AnalogyResult, analogy
-from unbottle.eval.completion import Completion, Protocol, completion, rescore
-from unbottle.eval.generation import Decoding, Prediction, continue_prompts, predictions
+from unbottle.eval.completion import Completion, CompletionConfig, completion, rescore
+from unbottle.eval.generation import Decoding, Documents, Prediction, continue_prompts, predictions, write_summaries
+from unbottle.eval.metrics.metric import SummaryScoreOptions
 from unbottle.eval.next_words import PROMPTS, Probe, Prompt, probe
 from unbottle.eval.order_bias import OrderBias, order_bias
 from unbottle.eval.perplexity import Overlapping, Perplexity, perplexity
 from unbottle.eval.proper_nouns import tagger
-from unbottle.eval.summary_files import Columns, Documents, Examples, in_common, write_summaries
 from unbottle.eval.summary_loss import SummaryLoss, summary_loss
 from unbottle.eval.summary_scores import (
-    Comparison,
-    Options,
-    Score,
-    Scores,
+    Columns,
+    Examples,
+    MetricComparison,
+    SummaryScores,
     compare_summaries,
+    in_common,
     score_examples,
     summary_scores,
 )
@@ -23,22 +24,21 @@ __all__ = [
     "PROMPTS",
     "AnalogyResult",
     "Columns",
-    "Comparison",
     "Completion",
+    "CompletionConfig",
     "Decoding",
     "Documents",
     "Examples",
-    "Options",
+    "MetricComparison",
     "OrderBias",
     "Overlapping",
     "Perplexity",
     "Prediction",
     "Probe",
     "Prompt",
-    "Protocol",
-    "Score",
-    "Scores",
     "SummaryLoss",
+    "SummaryScoreOptions",
+    "SummaryScores",
     "analogy",
     "compare_summaries",
     "completion",

@@ -1,4 +1,4 @@
-"""analogy: how well a model predicts two equally likely words."""
+"""Perplexity where exactly two words are equally likely."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from math import exp, inf, log
-from typing import Any, Protocol
+from typing import Protocol
 
-from unbottle.eval.word_probability import Continuation, continuations
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from unbottle.eval.inference import LanguageModel
+from unbottle.eval.word_probability import WordProbability, word_probabilities
 from unbottle.progress import Progress
 
 FLOOR = 2.0  # exp of the entropy of (1/2, 1/2): no model has a lower perplexity
 ALL = "all"
 
 
-class Item(Protocol):
-    """What is asked: unbottle.data.analogy makes such items."""
+class AnalogyItem(Protocol):
+    """A prompt with two equally likely answers, as unbottle.data.analogy.Analogy is."""
 
     @property
     def relation(self) -> str: ...
@@ -32,7 +35,7 @@ class Item(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class AnalogyRow:
-    """The items of a kind and a relation; `all` stands for every one.
+    """The result for a kind and a relation; `all` stands for all of them.
 
     `perplexity` is per word, at least 2. `token_perplexity` spreads the same cross entropy over the tokens that the
     answers have; its least value is `token_floor`, which is 2 if every answer is one token.
@@ -63,12 +66,16 @@ class AnalogyResult:
         return self.row()
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, ready for JSON."""
         return {"rows": [asdict(row) for row in self.rows]}
 
 
 def analogy(
-    model: Any, tokenizer: Any, items: Sequence[Item], *, batch: int = 32, report: Progress | None = None
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    items: Sequence[AnalogyItem],
+    *,
+    batch: int = 32,
+    report: Progress | None = None,
 ) -> AnalogyResult:
     """Cross entropy of the true distribution, 1/2 for each answer, against the model's.
 
@@ -82,9 +89,9 @@ def analogy(
     """
     if not items:
         raise ValueError("no analogy to evaluate. Ask for at least one kind, relation and part.")
-    asked = [(item.prompt, word) for item in items for word in (*item.answers, *item.distractors)]
-    found = continuations(model, tokenizer, asked, batch=batch, report=report)
-    scored = [(item, found[4 * index : 4 * index + 4]) for index, item in enumerate(items)]
+    queries = [(item.prompt, word) for item in items for word in (*item.answers, *item.distractors)]
+    words = word_probabilities(model, tokenizer, queries, batch=batch, report=report)
+    scored = [(item, words[4 * index : 4 * index + 4]) for index, item in enumerate(items)]
 
     kinds = list(dict.fromkeys(item.kind for item in items))
     relations = list(dict.fromkeys(item.relation for item in items))
@@ -96,7 +103,7 @@ def analogy(
     return AnalogyResult(rows=tuple(rows))
 
 
-def _row(kind: str, relation: str, scored: Sequence[Sequence[Continuation]]) -> AnalogyRow:
+def _row(kind: str, relation: str, scored: Sequence[Sequence[WordProbability]]) -> AnalogyRow:
     answers = [score for item in scored for score in item[:2]]
     entropy = -sum(answer.log_probability for answer in answers) / len(answers)
     tokens = sum(answer.tokens for answer in answers) / len(answers)
@@ -115,9 +122,9 @@ def _row(kind: str, relation: str, scored: Sequence[Sequence[Continuation]]) -> 
 
 
 def _perplexity(entropy: float) -> float:
-    return exp(entropy) if entropy < 700 else inf  # beyond, exp has no number for it
+    return exp(entropy) if entropy < 700 else inf  # beyond that, exp overflows
 
 
-def _mass(words: Sequence[Continuation]) -> float:
+def _mass(words: Sequence[WordProbability]) -> float:
     """The mean probability of both words of an item together."""
     return 2 * sum(exp(word.log_probability) for word in words) / len(words)

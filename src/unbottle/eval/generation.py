@@ -1,181 +1,133 @@
-"""Decoding: how a model writes, the same for summaries and for texts that go on.
-
-predictions: what an encoder-decoder model writes about documents.
-
-continue_prompts: what a causal model writes after prompts.
-
-Continuations of prompts, by sampling from the most likely words.
-"""
+"""Text generation: summaries of documents, continuations of prompts, and files of predictions that can be resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
-from typing import Any
+from functools import partial
+from itertools import islice, tee
+from pathlib import Path
+from typing import Literal, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
+from torch.nn.utils.rnn import pad_sequence
+from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import evaluating
+from unbottle.eval.resumable_jsonl import JsonObject, ResumableJsonl
+from unbottle.hf.model_identity import checksum
 from unbottle.hf.pretrained import length_limit, prefix_of, source_limit, target_limit, truncated
+from unbottle.progress import Progress
 
 SAMPLING = ("top-k", "greedy", "beams")
+MINIMA = {"top_k": 1, "beams": 1, "max_length": 1, "source_length": 2, "batch": 1, "seed": 0}
+TOKENS_PER_WORD = 4  # a continuation of n words ends after at most 4 n tokens
+
+
+class Generative(Protocol):
+    """The part of transformers' GenerationMixin that is used here."""
+
+    generation_config: GenerationConfig
+
+    def generate(self, **options: object) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How texts are written. The defaults are the paper's for summaries. What a model's own generation config asks for
-    (lengths, penalties, beams) is left aside, so that models are compared on equal terms; its special tokens are kept.
+    """Decoding settings; the defaults are the paper's for summaries.
+
+    Lengths, penalties and beams in a model's own generation config are ignored, so that models are compared on equal
+    terms; its special tokens are kept.
     """
 
     sampling: str = "top-k"  # top-k, greedy or beams
     top_k: int = 10  # words to sample from
     beams: int = 4
-    max_length: int = 128  # tokens that are written
-    source_length: int = 1024  # tokens that are read; less where the model reads less
+    max_length: int = 128  # tokens to generate
+    source_length: int = 1024  # tokens to read; fewer if the model reads fewer
     batch: int = 8
-    prefix: str | None = None  # before each document; None: what the model's config names, as T5's does, or nothing
+    prefix: str | None = None  # before each document; None: the prefix of the model's config, as T5 has one, or nothing
     seed: int = 0  # each batch draws its own random numbers from it, whatever came before
 
     def __post_init__(self) -> None:
         if self.sampling not in SAMPLING:
             raise ValueError(f"sampling {self.sampling!r}: unknown. Known: {', '.join(SAMPLING)}.")
-        for name, least in {
-            "top_k": 1, "beams": 1, "max_length": 1, "source_length": 2, "batch": 1, "seed": 0,
-        }.items():  # fmt: skip
+        for name, least in MINIMA.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} {getattr(self, name)}: give a number of at least {least}.")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What was written; `dropped` tokens of what there was to read were not read. Nothing is written of an empty
-    document."""
+    """A generated text. `dropped` counts input tokens that were cut off; an empty document has an empty prediction."""
 
     text: str
     dropped: int = 0
     empty: bool = False
 
 
-def decoded(
-    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], decoding: Decoding, number: int, *, left: bool = False
-) -> Tensor:
-    """What model.generate makes of batch `number`; rows of tokens are padded to the right, or to the left."""
-    longest = max(len(row) for row in rows)
-    known = (tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None), tokenizer.eos_token_id)
-    padding = next((i for i in known if i is not None), 0)
-    fill = [[padding] * (longest - len(row)) for row in rows]
-    hide = [[0] * len(some) for some in fill]
-    seen = [[1] * len(row) for row in rows]
-    joined = [[*b, *a] if left else [*a, *b] for a, b in zip(rows, fill, strict=True)]
-    masked = [[*b, *a] if left else [*a, *b] for a, b in zip(seen, hide, strict=True)]
-    batch, mask = (torch.tensor(each, device=model.device) for each in (joined, masked))
-    settings = _config(decoding, padding if left else None)
-    devices = [] if model.device.type == "cpu" else [model.device]
-    kind = "cuda" if model.device.type == "cpu" else str(model.device.type)  # of no device: the processor's state alone
-    with evaluating(model), torch.random.fork_rng(devices, device_type=kind):
-        torch.manual_seed(int(np.random.SeedSequence([decoding.seed, number]).generate_state(1)[0]))
-        made: Tensor = model.generate(input_ids=batch, attention_mask=mask, generation_config=settings)
-    return made
-
-
-def spelled(tokenizer: Any, ids: Sequence[int]) -> str:
-    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-
-def _config(decoding: Decoding, padding: int | None) -> GenerationConfig:
-    """Everything that a model may have an opinion on is said; special tokens come from the model."""
-    sampled = {"do_sample": True, "top_k": decoding.top_k, "top_p": 1.0, "temperature": 1.0}
-    return GenerationConfig(
-        **(sampled if decoding.sampling == "top-k" else {"do_sample": False}),
-        num_beams=decoding.beams if decoding.sampling == "beams" else 1,
-        num_return_sequences=1,
-        max_new_tokens=decoding.max_length,
-        min_length=0,
-        length_penalty=1.0,
-        early_stopping=False,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        encoder_no_repeat_ngram_size=0,
-        pad_token_id=padding,
-        use_cache=True,
-    )
-
-
-__all__ = ["SAMPLING", "Decoding", "Prediction", "predictions"]
-
-
 def predictions(
-    model: Any, tokenizer: Any, documents: Iterable[str], decoding: Decoding, *, first_batch: int = 0
+    model: PreTrainedModel, tokenizer: Tokenizer, documents: Iterable[str], decoding: Decoding, *, first_batch: int = 0
 ) -> Iterator[Prediction]:
-    """A prediction for each document, in order, as soon as its batch is done.
+    """Yields a summary of each document by an encoder-decoder model, in order, as soon as its batch is done.
 
-    The same documents in batches of the same size get the same predictions. To go on after `first_batch` batches, give
-    the documents from there.
+    The same documents in batches of the same size get the same summaries. To resume after `first_batch` batches, give
+    the documents from there on.
     """
-    refuse_model(model, decoding)
-    rows = iter(documents)
-    number = first_batch
-    while batch := [*islice(rows, decoding.batch)]:
-        yield from _predicted(model, tokenizer, batch, decoding, number)
-        number += 1
-
-
-def refuse_model(model: Any, decoding: Decoding) -> None:
-    """Models that can not summarize, or not at such length."""
     if not model.config.is_encoder_decoder:
         raise ValueError(f"{model._get_name()} is a causal language model; an encoder-decoder model is needed.")
     limit = target_limit(model.config)
     if limit is not None and decoding.max_length > limit:
         raise ValueError(f"max_length {decoding.max_length}: {model._get_name()} writes at most {limit} tokens.")
-
-
-def _predicted(
-    model: Any, tokenizer: Any, documents: Sequence[str], decoding: Decoding, number: int
-) -> list[Prediction]:
-    """Of one batch."""
     limit = source_limit(model.config)
-    most = decoding.source_length if limit is None else min(decoding.source_length, limit)
+    longest = decoding.source_length if limit is None else min(decoding.source_length, limit)
     prefix = prefix_of(model) if decoding.prefix is None else decoding.prefix
-    there = [place for place, document in enumerate(documents) if document.strip()]
-    found = [Prediction(text="", empty=True)] * len(documents)
-    if not there:
-        return found
-    read = truncated(tokenizer, [prefix + documents[place] for place in there], most)
-    written = decoded(model, tokenizer, [ids for ids, _ in read], decoding, number).tolist()
-    for place, ids, (_, dropped) in zip(there, written, read, strict=True):
-        found[place] = Prediction(text=spelled(tokenizer, ids).strip(), dropped=dropped)
-    return found
+    for number, batch in enumerate(_batches(documents, decoding.batch), start=first_batch):
+        inputs = truncated(tokenizer, [prefix + document for document in batch if document.strip()], longest)
+        rows = [ids for ids, _ in inputs]
+        outputs = _decode(model, tokenizer, rows, decoding, number).tolist() if rows else []
+        generated = zip(outputs, inputs, strict=True)
+        for document in batch:
+            if document.strip():
+                ids, (_, dropped) = next(generated)
+                yield Prediction(text=_text(ids, tokenizer).strip(), dropped=dropped)
+            else:
+                yield Prediction(text="", empty=True)
 
 
 def continue_prompts(
-    model: Any, tokenizer: Any, prompts: Iterable[str], decoding: Decoding, *, first_batch: int = 0
+    model: PreTrainedModel, tokenizer: Tokenizer, prompts: Iterable[str], decoding: Decoding, *, first_batch: int = 0
 ) -> Iterator[Prediction]:
-    """What comes after each prompt, in order, as soon as its batch is done; the prompt is not repeated.
+    """Yields the continuation of each prompt by a causal model, in order, without the prompt.
 
-    Of a prompt that is too long its end is read. An empty one is the start of a text. The same prompts in batches of
-    the same size are continued in the same way.
+    A prompt that is too long loses its beginning; an empty one is the start of a text. The same prompts in batches of
+    the same size get the same continuations.
     """
-    most = _room_after(model, decoding)
-    rows = iter(prompts)
-    number = first_batch
-    while batch := [*islice(rows, decoding.batch)]:
-        ids = [_tokens(tokenizer, (decoding.prefix or "") + prompt) for prompt in batch]
-        made = decoded(model, tokenizer, [row[-most:] for row in ids], decoding, number, left=True)
-        start = min(most, max(len(row) for row in ids))
-        for row, read in zip(made[:, start:].tolist(), ids, strict=True):
-            yield Prediction(text=spelled(tokenizer, row), dropped=max(0, len(read) - most))
-        number += 1
+    longest = _prompt_limit(model, decoding)
+    for number, batch in enumerate(_batches(prompts, decoding.batch), start=first_batch):
+        rows = [_prompt_ids(tokenizer, (decoding.prefix or "") + prompt) for prompt in batch]
+        output = _decode(model, tokenizer, [row[-longest:] for row in rows], decoding, number, padding_side="left")
+        start = min(longest, max(len(row) for row in rows))
+        for ids, row in zip(output[:, start:].tolist(), rows, strict=True):
+            yield Prediction(text=_text(ids, tokenizer), dropped=max(0, len(row) - longest))
 
 
-def _room_after(model: Any, decoding: Decoding) -> int:
-    """How many tokens of a prompt fit before what is to be written."""
+def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    iterator = iter(texts)
+    while batch := [*islice(iterator, size)]:
+        yield batch
+
+
+def _prompt_limit(model: PreTrainedModel, decoding: Decoding) -> int:
+    """How many tokens of a prompt fit before the generated ones."""
     if model.config.is_encoder_decoder:
         raise ValueError(f"{model._get_name()} is an encoder-decoder; a causal language model is needed.")
     limit = length_limit(model.config)
@@ -189,47 +141,112 @@ def _room_after(model: Any, decoding: Decoding) -> int:
     return min(decoding.source_length, limit - decoding.max_length)
 
 
-def _tokens(tokenizer: Any, text: str) -> Sequence[int]:
-    """Of a prompt; of an empty one the token that begins or ends texts."""
-    ids: list[int] = tokenizer(text, verbose=False)["input_ids"]
-    if not ids:
-        start = next((i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id) if i is not None), None)
-        if start is None:
-            raise ValueError("an empty prompt: this tokenizer has no token to begin a text with. Give a word.")
-        return [start]
-    return ids
+def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """The tokens of a prompt; an empty one becomes the token that begins or ends texts."""
+    if ids := list(tokenizer(prompt, verbose=False)["input_ids"]):
+        return ids
+    start = _first_id(tokenizer.bos_token_id, tokenizer.eos_token_id)
+    if start is None:
+        raise ValueError("an empty prompt: this tokenizer has no token to begin a text with. Give a word.")
+    return [start]
 
 
-TOKENS_PER_WORD = 4  # a continuation ends after so many tokens for each word that was wanted, whatever they spell
+def _decode(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    rows: Sequence[Sequence[int]],
+    decoding: Decoding,
+    number: int,
+    *,
+    padding_side: Literal["left", "right"] = "right",
+) -> Tensor:
+    """The output of model.generate for batch `number`. Every option that a model may set is set; special tokens are
+    the model's."""
+    padding = _first_id(tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None), tokenizer.eos_token_id)
+    sampled = {"do_sample": True, "top_k": decoding.top_k, "top_p": 1.0, "temperature": 1.0}
+    config = GenerationConfig(
+        **(sampled if decoding.sampling == "top-k" else {"do_sample": False}),
+        num_beams=decoding.beams if decoding.sampling == "beams" else 1,
+        num_return_sequences=1,
+        max_new_tokens=decoding.max_length,
+        min_length=0,
+        length_penalty=1.0,
+        early_stopping=False,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        encoder_no_repeat_ngram_size=0,
+        pad_token_id=(padding or 0) if padding_side == "left" else None,
+        use_cache=True,
+    )
+    seed = int(np.random.SeedSequence([decoding.seed, number]).generate_state(1)[0])
+    return _generate(model, rows, config, padding=padding or 0, padding_side=padding_side, seed=seed)
+
+
+def _generate(
+    model: PreTrainedModel,
+    rows: Sequence[Sequence[int]],
+    config: GenerationConfig,
+    *,
+    padding: int,
+    padding_side: Literal["left", "right"],
+    seed: int,
+    stopping: StoppingCriteriaList | None = None,
+) -> Tensor:
+    """model.generate on padded rows, with random numbers of this seed that leave those of the process alone."""
+    tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
+    # tokenizer.pad would do, but refuses tokenizers without a padding token, as GPT-2's
+    ids = pad_sequence(tensors, batch_first=True, padding_value=padding, padding_side=padding_side)
+    mask = pad_sequence([torch.ones_like(ids) for ids in tensors], batch_first=True, padding_side=padding_side)
+    device = model.device
+    cpu = device.type == "cpu"  # then no device's random state is kept, and the type says nothing
+    kept = torch.random.fork_rng([] if cpu else [device], device_type="cuda" if cpu else device.type)
+    with evaluating(model), kept:
+        torch.manual_seed(seed)
+        inputs = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+        return cast(Generative, model).generate(**inputs, generation_config=config, stopping_criteria=stopping)
+
+
+def _first_id(*ids: int | None) -> int | None:
+    return next((token for token in ids if token is not None), None)
+
+
+def _text(ids: list[int], tokenizer: Tokenizer) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 class EnoughWords(StoppingCriteria):
-    """A row is done when it has begun one word more than wanted: only then is the last one whole."""
+    """Stops a row when it has begun one word more than wanted: only then is the last one complete."""
 
-    def __init__(self, tokenizer: Any, start: int, words: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, start: int, words: int) -> None:
         self.tokenizer, self.start, self.words = tokenizer, start, words
 
-    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-        made = input_ids[:, self.start :].tolist()
-        done = [len(row) > self.words and len(_text(row, self.tokenizer).split()) > self.words for row in made]
-        return torch.tensor(done, device=input_ids.device)
+    def __call__(self, input_ids: Tensor, scores: Tensor, **kwargs: object) -> torch.BoolTensor:
+        rows = input_ids[:, self.start :].tolist()
+        done = [len(row) > self.words and len(_text(row, self.tokenizer).split()) > self.words for row in rows]
+        return cast(torch.BoolTensor, torch.tensor(done, device=input_ids.device))
 
 
 def continuations(
-    model: Any, tokenizer: Any, prompts: Sequence[str], *, words: int, top_k: int, seed: int
+    model: PreTrainedModel, tokenizer: Tokenizer, prompts: Sequence[str], *, words: int, top_k: int, seed: int
 ) -> list[str]:
-    """The next `words` words of each prompt, by top-k sampling at temperature 1; the random numbers are of this seed.
+    """The next `words` words of each prompt, with single spaces between them, by top-k sampling at temperature 1.
 
-    The end of a text is never generated, since so many words are wanted. Prompts are padded on the left. What a row
-    gets depends on which rows are beside it, so the same call gives the same words, and another batch may not.
+    End-of-text tokens are never generated, since a fixed number of words is wanted. The result for a prompt depends on
+    the prompts beside it: the same call gives the same words, another batch may not.
     """
-    ids = [tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"] for prompt in prompts]
-    longest = max(len(row) for row in ids)
-    room = _room(model, longest, words)
-    padding = next((i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
-    batch = torch.tensor([[padding] * (longest - len(row)) + row for row in ids], device=model.device)
-    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in ids], device=model.device)
-    settings = GenerationConfig(
+    rows = [tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"] for prompt in prompts]
+    longest = max(len(row) for row in rows)
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    room = TOKENS_PER_WORD * words if limit is None else int(limit) - longest
+    if room < words:
+        raise ValueError(
+            f"a prompt of {longest} tokens leaves no room for {words} words: {type(model).__name__} reads at most "
+            f"{limit} tokens. Take shorter prompts or fewer words."
+        )
+    padding = _first_id(tokenizer.pad_token_id, tokenizer.eos_token_id) or 0
+    own_ends = cast(Generative, model).generation_config.eos_token_id
+    ends = {*(own_ends if isinstance(own_ends, list) else [own_ends]), tokenizer.eos_token_id}
+    config = GenerationConfig(
         do_sample=True,
         top_k=top_k,
         top_p=1.0,
@@ -239,47 +256,87 @@ def continuations(
         no_repeat_ngram_size=0,
         max_new_tokens=min(TOKENS_PER_WORD * words, room),
         pad_token_id=padding,
-        suppress_tokens=_ends(model, tokenizer),
+        suppress_tokens=sorted(token for token in ends if token is not None) or None,
     )
-    devices = [] if model.device.type == "cpu" else [model.device]
-    with evaluating(model), torch.random.fork_rng(devices, device_type=_kind(model)):
-        torch.manual_seed(seed)
-        made: Tensor = model.generate(
-            batch,
-            attention_mask=mask,
-            generation_config=settings,
-            stopping_criteria=StoppingCriteriaList([EnoughWords(tokenizer, longest, words)]),
-        )
-    return [_first_words(_text(row, tokenizer), words) for row in made[:, longest:].tolist()]
+    stopping = StoppingCriteriaList([EnoughWords(tokenizer, longest, words)])
+    output = _generate(model, rows, config, padding=padding, padding_side="left", seed=seed, stopping=stopping)
+    texts = (_text(ids, tokenizer) for ids in output[:, longest:].tolist())
+    return [" ".join(text.split()[:words]) for text in texts]
 
 
-def _kind(model: Any) -> str:
-    return "cuda" if model.device.type == "cpu" else str(model.device.type)  # of no device: only the processor's state
+@dataclass(frozen=True, kw_only=True)
+class Documents:
+    """Rows with a text in `column`, read anew for each use; `content` is a hash of all of them."""
+
+    rows: Callable[[int], Iterator[JsonObject]]  # from this row on
+    column: str
+    total: int
+    content: str
+
+    @classmethod
+    def of(cls, rows: Callable[[int], Iterator[JsonObject]], column: str) -> Documents:
+        total, digest = 0, hashlib.sha256()
+        for row in rows(0):
+            total += 1
+            digest.update(json.dumps(row).encode())
+        return cls(rows=rows, column=column, total=total, content=digest.hexdigest()[:16])
+
+    @classmethod
+    def of_list(cls, rows: Sequence[JsonObject], column: str) -> Documents:
+        return cls.of(lambda start: iter(rows[start:]), column)
 
 
-def _ends(model: Any, tokenizer: Any) -> list[int] | None:
-    """Every token that ends a text, for the model or its tokenizer."""
-    own = model.generation_config.eos_token_id
-    found = {*([] if own is None else own if isinstance(own, list) else [own]), *([tokenizer.eos_token_id])}
-    return sorted(token for token in found if token is not None) or None
+class Generate(Protocol):
+    """Generates a prediction for each text; `first_batch` batches came before them."""
+
+    def __call__(self, texts: Iterable[str], /, *, first_batch: int = 0) -> Iterator[Prediction]: ...
 
 
-def _room(model: Any, longest: int, words: int) -> int:
-    """How many tokens fit after the prompt."""
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    room = TOKENS_PER_WORD * words if most is None else int(most) - longest
-    if room < words:
-        raise ValueError(
-            f"a prompt of {longest} tokens leaves no room for {words} words: {type(model).__name__} reads at most "
-            f"{most} tokens. Take shorter prompts or fewer words."
-        )
-    return room
+Generators = Mapping[str, tuple[PreTrainedModel, Generate]]  # by name, a model and a function that generates with it
 
 
-def _text(ids: Sequence[int], tokenizer: Any) -> str:
-    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+def write_predictions(
+    generators: Generators,
+    documents: Documents,
+    decoding: Decoding,
+    path: Path | None,
+    *,
+    column: str = "prediction",
+    what: str = "document",
+    report: Progress = lambda done, total, text: None,
+) -> None:
+    """Write each row with its prediction in `column`, in order, to a JSONL file or to stdout.
+
+    With several generators, `predictions` holds the texts by their names instead. An existing file is resumed, with the
+    result of a run that was never interrupted; a file of other models, documents or decoding settings is refused.
+    """
+    sums = [checksum(model) for model, _ in generators.values()]
+    settings: JsonObject = {"input": documents.content, "text_column": documents.column}
+    settings |= {"model": sums[0] if len(sums) == 1 else sums, **decoding.to_dict()}
+    with ResumableJsonl(path, settings, sidecar=True) as file:
+        done = len(file.resume(documents.total, decoding.batch))
+        rows, *copies = tee(documents.rows(done), 1 + len(generators))
+        streams = [
+            generate((str(row[documents.column] or "") for row in copy), first_batch=done // decoding.batch)
+            for (_, generate), copy in zip(generators.values(), copies, strict=True)
+        ]
+        for row, *generated in zip(rows, *streams, strict=True):
+            texts = dict(zip(generators, (prediction.text for prediction in generated), strict=True))
+            added = {column: generated[0].text} if len(texts) == 1 else {"predictions": texts}
+            file.append([row | added])
+            done += 1
+            report(done, documents.total, f"{done} of {documents.total} {what}s")
 
 
-def _first_words(text: str, words: int) -> str:
-    """With single spaces between them: line ends mean nothing to the metrics."""
-    return " ".join(text.split()[:words])
+def write_summaries(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    documents: Documents,
+    decoding: Decoding,
+    path: Path | None,
+    *,
+    report: Progress = lambda done, total, text: None,
+) -> None:
+    """Write each row with the summary that a model generates, as `write_predictions` does for one model."""
+    generate = partial(predictions, model, tokenizer, decoding=decoding)
+    write_predictions({"": (model, generate)}, documents, decoding, path, report=report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from unbottle.eval.inference import best_device
 from unbottle.hf import loading  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
@@ -11,8 +10,8 @@ from unbottle.hf import loading  # noqa: F401  from here on the Auto classes, wh
 
 def harness(
     path: str, tasks: Sequence[str], *, batch: int = 8, limit: int | None = None, shots: int | None = None
-) -> dict[str, Any]:
-    """What `lm_eval --model hf --model_args pretrained=PATH --tasks ...` measures: results and versions by task."""
+) -> dict[str, object]:
+    """The results and versions of tasks, as `lm_eval --model hf --model_args pretrained=PATH --tasks ...` has them."""
     try:
         import lm_eval
         from lm_eval.tasks import TaskManager
@@ -22,7 +21,7 @@ def harness(
     known = manager.match_tasks([*tasks])
     if unknown := [task for task in tasks if "*" not in task and task not in known]:
         raise ValueError(f"task {unknown[0]!r}: the harness does not know it. lm_eval ls tasks lists all it knows.")
-    found: Any = lm_eval.simple_evaluate(
+    output = lm_eval.simple_evaluate(
         model="hf",
         model_args={"pretrained": path, "trust_remote_code": False},
         tasks=[*tasks],
@@ -33,8 +32,8 @@ def harness(
         task_manager=manager,
     )
     return {
-        "results": found["results"],
-        "task versions": found["versions"],
-        "shots": found["n-shot"],
+        "results": output["results"],
+        "task versions": output["versions"],
+        "shots": output["n-shot"],
         "lm_eval": lm_eval.__version__,
     }

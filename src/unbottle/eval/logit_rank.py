@@ -1,12 +1,9 @@
-"""effective_rank: how many directions the logits of a model really use.
-
-gradient_share: how much of what the loss says about logits reaches the hidden state.
-"""
+"""Effective rank of the logits, and the share of the loss gradient that reaches the hidden state."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,11 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unbottle.eval.inference import evaluating
+from unbottle.eval.inference import LanguageModel, evaluating
+from unbottle.eval.perplexity import Window
+from unbottle.eval.resumable_jsonl import JsonObject
 from unbottle.head import Past
 from unbottle.hf.head_inputs import layers_of, states
+from unbottle.hf.modeling import HeadMixin
 
-Window = Mapping[str, Tensor]
 SMALLEST_SINGULAR_VALUE = 1e-5  # of the largest singular value: below it is rounding of float32
 
 
@@ -35,12 +34,12 @@ class EffectiveRank:
     numerical: int
     positions: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return asdict(self)
 
 
 @torch.no_grad()
-def effective_rank(model: Any, windows: Sequence[Window], *, positions: int = 1024) -> EffectiveRank:
+def effective_rank(model: LanguageModel, windows: Sequence[Window], *, positions: int = 1024) -> EffectiveRank:
     """Of logits at so many positions, at equal distances in the windows; fewer, if there are not so many."""
     if positions < 2:
         raise ValueError(f"positions {positions}: expected 2 or more.")
@@ -92,12 +91,14 @@ class GradientShare:
     share: float
     positions: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return asdict(self)
 
 
 @torch.no_grad()
-def gradient_share(model: Any, windows: Sequence[Window], *, positions: int = 8, context: int = 32) -> GradientShare:
+def gradient_share(
+    model: HeadMixin, windows: Sequence[Window], *, positions: int = 8, context: int = 32
+) -> GradientShare:
     """At the last of `context` tokens of so many windows. The model has a head; a fresh one is the plain model's."""
     if positions < 1 or context < 2:
         raise ValueError(f"positions {positions}, context {context}: expected 1 and 2 or more.")
@@ -127,7 +128,7 @@ def gradient_share(model: Any, windows: Sequence[Window], *, positions: int = 8,
     return GradientShare(share=sum(shares) / len(shares), positions=len(shares))
 
 
-def share_of(logits: Any, label: int, size: int) -> float:
+def share_of(logits: Callable[[Tensor], Tensor], label: int, size: int) -> float:
     """|P_J g| / |g|, by J^T J: |P_J g|^2 = b^T (J^T J)^+ b with b = J^T g."""
     zero = torch.zeros(1, size, dtype=torch.float64)
     gradient = logits(zero)[0].softmax(-1)
@@ -138,8 +139,8 @@ def share_of(logits: Any, label: int, size: int) -> float:
     values, vectors = torch.linalg.eigh(jacobian @ jacobian.T)
     b = jacobian @ gradient
     kept = values > SMALLEST_EIGENVALUE * values.max()
-    there = (vectors.T @ b)[kept]
-    return float((there.square() / values[kept]).sum().sqrt() / gradient.norm())
+    projected = (vectors.T @ b)[kept]
+    return float((projected.square() / values[kept]).sum().sqrt() / gradient.norm())
 
 
 def _double(value: Any) -> Any:

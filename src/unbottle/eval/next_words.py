@@ -1,19 +1,17 @@
-"""Prompt: a text that lists what may come next.
-
-probe: the most likely next words of several models side by side.
-"""
+"""Next-word predictions of several models side by side, after prompts that may list options."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from unbottle.eval.inference import evaluating
-from unbottle.eval.word_probability import refuse_long
+from unbottle.eval.inference import LanguageModel, evaluating
+from unbottle.eval.perplexity import vocabulary_size
+from unbottle.eval.word_probability import check_length
 from unbottle.hf.attach import innermost
 from unbottle.hf.explain import explain, spelled
 from unbottle.hf.modeling import HeadMixin
@@ -75,7 +73,7 @@ PROMPTS = tuple(
 )
 
 
-PLAIN = "softmax"  # who set the logits of a model without a head
+PLAIN = "softmax"  # the partition of a model without a head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +102,11 @@ class Probed:
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """What was found: prompts in the order given, models in the order given for each."""
+    """The predictions of all models for the first prompt, then for the second, and so on."""
 
     found: tuple[Probed, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, ready for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -119,47 +116,52 @@ class Probe:
         return "\n\n".join(blocks)
 
 
-def probe(models: Mapping[str, Any], tokenizer: Any, prompts: Sequence[Prompt | str] = PROMPTS, *, k: int = 5) -> Probe:
+def probe(
+    models: Mapping[str, LanguageModel],
+    tokenizer: Tokenizer | Mapping[str, Tokenizer],
+    prompts: Sequence[Prompt | str] = PROMPTS,
+    *,
+    k: int = 5,
+) -> Probe:
     """The `k` most likely next tokens of each model after each prompt, with the partition that set each.
 
-    `tokenizer` is one for all models, or one for each by the model's name.
+    `tokenizer` is one for all models, or a mapping from the names of the models.
     """
     if not models:
         raise ValueError("no model to probe. Give at least one.")
-    found = []
+    probed = []
     for prompt in map(str, prompts):
         for name, model in models.items():
             own = tokenizer[name] if isinstance(tokenizer, Mapping) else tokenizer
-            method, words, masses = _next_words(model, own, prompt, k)
-            found.append(Probed(model=name, method=method, prompt=prompt, words=words, masses=masses))
-    return Probe(found=tuple(found))
+            probed.append(_next_words(name, model, own, prompt, k))
+    return Probe(found=tuple(probed))
 
 
-def _next_words(
-    model: Any, tokenizer: Any, text: str, k: int
-) -> tuple[str, tuple[ProbedWord, ...], Mapping[str, float]]:
-    """The method of a model, its k most likely tokens and the probability by what gave it."""
-    vocabulary = model.get_output_embeddings().weight.shape[0]
+def _next_words(name: str, model: LanguageModel, tokenizer: Tokenizer, prompt: str, k: int) -> Probed:
+    vocabulary = vocabulary_size(model)
     if not 1 <= k <= vocabulary:
         raise ValueError(f"k={k}: expected 1 to {vocabulary}, the words of the vocabulary.")
-    ids = tokenizer(text)["input_ids"]
+    ids = tokenizer(prompt)["input_ids"]
     if not ids:
-        raise ValueError(f"prompt {text!r} has no token, and a model needs one to go on from. Give a longer prompt.")
-    refuse_long(model, len(ids))
+        raise ValueError(f"prompt {prompt!r} has no token, and a model needs one to go on from. Give a longer prompt.")
+    check_length(model, len(ids))
     if isinstance(innermost(model), HeadMixin):
-        told = explain(model, tokenizer, text, top=k)
-        words = [(word.id, word.text, word.probability, word.partition) for word in told.words]
-        found = tuple(ProbedWord(id=i, text=t, probability=p, partition=by) for i, t, p, by in words)
-        return told.method, found, told.masses
+        explanation = explain(model, tokenizer, prompt, top=k)
+        words = tuple(
+            ProbedWord(id=word.id, text=word.text, probability=word.probability, partition=word.partition)
+            for word in explanation.words
+        )
+        return Probed(
+            model=name, method=explanation.method, prompt=prompt, words=words, masses=explanation.masses
+        )  # fmt: skip
     with evaluating(model):
         logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=1).logits
     probability = logits[0, -1].float().softmax(-1)
-    best = probability.sort(descending=True, stable=True).indices[:k].tolist()
-    found = tuple(
+    words = tuple(
         ProbedWord(id=word, text=spelled(tokenizer, word), probability=float(probability[word]), partition=PLAIN)
-        for word in best
+        for word in probability.sort(descending=True, stable=True).indices[:k].tolist()
     )
-    return PLAIN, found, {PLAIN: 1.0}
+    return Probed(model=name, method=PLAIN, prompt=prompt, words=words, masses={PLAIN: 1.0})
 
 
 def _table(columns: Sequence[Probed]) -> list[str]:

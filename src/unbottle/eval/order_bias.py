@@ -1,4 +1,4 @@
-"""order_bias: does the order of a list decide which of its words comes next?"""
+"""Order bias: how the order of a list changes which of its words a model predicts next."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, factorial, log
 from random import Random
-from typing import Any
 
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from unbottle.eval.inference import LanguageModel
 from unbottle.eval.next_words import PROMPTS, Prompt
-from unbottle.eval.word_probability import continuations
+from unbottle.eval.word_probability import word_probabilities
 from unbottle.progress import Progress
 
 TriedOrder = tuple[tuple[str, ...], dict[str, float]]  # the options as listed, and log p of each
@@ -50,13 +52,12 @@ class OrderBias:
     rows: tuple[OrderBiasRow, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, ready for JSON."""
         return asdict(self)
 
 
 def order_bias(
-    model: Any,
-    tokenizer: Any,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
     prompts: Sequence[Prompt] = PROMPTS,
     *,
     shuffles: int = 20,
@@ -68,45 +69,45 @@ def order_bias(
     An option of several tokens counts with the probability of the whole word. Prompts with less than two options have
     no order and no row.
     """
-    found = tried_orders(model, tokenizer, prompts, shuffles=shuffles, seed=seed, report=report)
-    return OrderBias(rows=tuple(order_bias_row(prompt, tried) for prompt, tried in found.items()))
+    by_prompt = tried_orders(model, tokenizer, prompts, shuffles=shuffles, seed=seed, report=report)
+    return OrderBias(rows=tuple(order_bias_row(prompt, tried) for prompt, tried in by_prompt.items()))
 
 
 def tried_orders(
-    model: Any,
-    tokenizer: Any,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
     prompts: Sequence[Prompt],
     *,
     shuffles: int = 20,
     seed: int = 0,
     report: Progress | None = None,
 ) -> dict[Prompt, list[TriedOrder]]:
-    """What `order_bias` sums up: for each prompt that lists options, every order tried, the given one first."""
+    """For each prompt that lists options, the log-probabilities of the options in every order, the original first."""
     if shuffles < 1:
         raise ValueError(f"shuffles={shuffles}: expected a number from 1.")
     listed = list(dict.fromkeys(prompt for prompt in prompts if len(prompt.options) > 1))
     tried = [(prompt, order) for prompt in listed for order in orders(prompt.options, shuffles, seed=seed)]
-    asked = [(prompt.text(order), option) for prompt, order in tried for option in prompt.options]
-    answers = iter(continuations(model, tokenizer, asked, report=report))
-    found: dict[Prompt, list[TriedOrder]] = {}
+    queries = [(prompt.text(order), option) for prompt, order in tried for option in prompt.options]
+    words = iter(word_probabilities(model, tokenizer, queries, report=report))
+    by_prompt: dict[Prompt, list[TriedOrder]] = {}
     for prompt, order in tried:
-        found.setdefault(prompt, []).append(
-            (order, {option: next(answers).log_probability for option in prompt.options})
+        by_prompt.setdefault(prompt, []).append(
+            (order, {option: next(words).log_probability for option in prompt.options})
         )
-    return found
+    return by_prompt
 
 
 def orders(options: tuple[str, ...], number: int, *, seed: int = 0) -> list[tuple[str, ...]]:
-    """`number` different orders, or as many as there are; the given one first."""
+    """`number` different orders, or as many as there are; the original first."""
     random = Random(f"orders {seed} {' '.join(options)}")
-    found = {options: None}
-    while len(found) < min(number, factorial(len(options))):
-        found[tuple(random.sample(options, len(options)))] = None
-    return list(found)
+    distinct = {options: None}
+    while len(distinct) < min(number, factorial(len(options))):
+        distinct[tuple(random.sample(options, len(options)))] = None
+    return list(distinct)
 
 
 def order_bias_row(prompt: Prompt, tried: Sequence[TriedOrder]) -> OrderBiasRow:
-    """All orders of one prompt, summed up."""
+    """The means over all orders of one prompt."""
     masses = [sum(map(exp, log_probability.values())) for _, log_probability in tried]
     shares = [renormalised(log_probability) for _, log_probability in tried]
     winners = Counter(max(share, key=lambda option: share[option]) for share in shares)

@@ -1,13 +1,4 @@
-"""losses_of: -log p of true tokens, from what a model calls logits.
-
-Some of the tokens, and how well they were predicted.
-
-Where the true next token was: in the context, among the most likely words, or elsewhere.
-
-Windows that overlap, so that no token but the first is predicted from little context.
-
-Perplexity of a causal language model, as a whole and by where the true next token was.
-"""
+"""Perplexity of a causal language model, overall and by where the true next token was."""
 
 from __future__ import annotations
 
@@ -15,17 +6,25 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from unbottle.eval.inference import evaluating
-from unbottle.eval.proper_nouns import tokens_of_words
+from unbottle.eval.inference import LanguageModel, evaluating
+from unbottle.eval.proper_nouns import Tagger, tokens_of_words
+from unbottle.eval.resumable_jsonl import JsonObject
 from unbottle.ops.logits import top
 from unbottle.progress import Progress
+
+CONTEXT, TOP, ELSEWHERE = "context", "top", "elsewhere"
+PROPER, OTHER = "proper noun", "other"
+IGNORED = -100  # a label that is not scored, in transformers and here
+OVERLAP = {True: "read, not predicted again", False: "predicted in every window, unless its label is -100"}
+Window = Mapping[str, Tensor]  # input_ids and labels, one dimension each; a label is the token at its own place
 
 
 def losses_of(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[Tensor, "P"]:
@@ -35,7 +34,7 @@ def losses_of(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class TokenGroup:
     """loss = mean of -log p(token) over its tokens,   perplexity = exp(loss);   None where there is no token."""
 
     tokens: int
@@ -43,47 +42,33 @@ class Group:
     loss: float | None
     perplexity: float | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return dict(vars(self))
 
 
 @dataclass
-class Tally:
-    """A sum in double precision, and how many were added."""
+class LossSum:
+    """A sum of losses in double precision, and their number."""
 
     total: float = 0.0
     count: int = 0
 
-    def add(self, losses: Float[Tensor, "P"], members: Bool[Tensor, "P"] | None = None) -> None:
+    def add(self, losses: Float[Tensor, "P"], members: Bool[Tensor, "P"] | None = None) -> tuple[float, int]:
+        """Add the losses of the members, all without any; returns their sum and number."""
         chosen = losses if members is None else losses[members]
-        self.total += float(chosen.double().sum())
-        self.count += len(chosen)
+        total, count = float(chosen.double().sum()), len(chosen)
+        self.total, self.count = self.total + total, self.count + count
+        return total, count
 
-    def group(self, of: int) -> Group:
-        loss = self.total / self.count if self.count else None
-        return Group(tokens=self.count, share=self.count / of, loss=loss, perplexity=exp(loss))
+    def mean(self) -> tuple[float, float]:
+        """Loss and perplexity; infinite where a model gives a token no probability at all."""
+        loss = self.total / self.count
+        return loss, math.exp(loss) if loss < 700 else math.inf
 
-
-def exp(loss: float | None) -> float | None:
-    """Infinite where Python's own would raise: a model may give a token no chance at all."""
-    return None if loss is None else math.exp(loss) if loss < 700 else math.inf
-
-
-CONTEXT, TOP, ELSEWHERE = "context", "top", "elsewhere"
-
-
-def in_context(ids: Int[Tensor, "T"], targets: Int[Tensor, "T-1"]) -> Bool[Tensor, "T-1"]:
-    """Whether targets[t], which follows ids[t], is one of ids[0], ..., ids[t]."""
-    return (targets[:, None] == ids[None, :-1]).tril().any(dim=-1)
-
-
-def in_top(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"], k: int) -> Bool[Tensor, "P"]:
-    """Whether targets are in W(k): the k largest logits, ties to the lower id."""
-    words: Tensor = top(logits, min(k, logits.shape[-1]))
-    return (words == targets[:, None]).any(dim=-1)
-
-
-IGNORED = -100  # a label that is not scored, in transformers and here
+    def of(self, total: int) -> TokenGroup:
+        """The group of these tokens among `total` tokens."""
+        loss, perplexity = self.mean() if self.count else (None, None)
+        return TokenGroup(tokens=self.count, share=self.count / total, loss=loss, perplexity=perplexity)
 
 
 @dataclass(frozen=True)
@@ -94,7 +79,7 @@ class Overlapping(Sequence):
     token of each window has no window that predicts it.
     """
 
-    tokens: Any  # one row: a tensor, an array
+    tokens: Tensor | np.ndarray | Sequence[int]
     length: int
     stride: int
 
@@ -120,14 +105,9 @@ class Overlapping(Sequence):
         return {"input_ids": ids, "labels": labels}
 
 
-PROPER, OTHER = "proper noun", "other"
-OVERLAP = {True: "read, not predicted again", False: "predicted in every window, unless its label is -100"}
-Window = Mapping[str, Tensor]  # input_ids and labels, one dimension each; a label is the token at its own place
-
-
 @dataclass(frozen=True, kw_only=True)
 class Perplexity:
-    """What `perplexity` found.
+    """The result of `perplexity`.
 
     `groups` holds three that exclude each other (context, top, elsewhere) and, with a tagger, two more (proper noun,
     other). `windows` is [sum of losses, tokens] of each window, for paired intervals between models.
@@ -136,8 +116,8 @@ class Perplexity:
     tokens: int
     loss: float
     perplexity: float
-    groups: dict[str, Group]
-    windowing: dict[str, Any]
+    groups: dict[str, TokenGroup]
+    windowing: dict[str, int | str]
     k: int
     top_of: str
     tagger: str | None
@@ -149,13 +129,13 @@ class Perplexity:
 
 
 def perplexity(
-    model: Any,
+    model: LanguageModel,
     windows: Sequence[Window],
     *,
-    tokenizer: Any = None,
+    tokenizer: Tokenizer | None = None,
     k: int = 100,
-    tagger: Any = None,
-    reference: Any = None,
+    tagger: Tagger | None = None,
+    reference: LanguageModel | None = None,
     likely: Sequence[Bool[Tensor, "T-1"]] | None = None,
     batch: int = 4,
     report: Progress | None = None,
@@ -165,41 +145,55 @@ def perplexity(
     The first token of each window is read, not predicted; so are tokens whose label is -100. A predicted token is in
     the group "context" if it is among the tokens before it in the window, else in "top" if it is one of the k most
     likely words of `reference` (of the model itself without one; give the same to models that are compared), else in
-    "elsewhere". Instead of a reference, `likely` may hold what `likely_tokens` found with it, for many models. With a
+    "elsewhere". Instead of a reference, `likely` may be its `likely_tokens`, computed once for many models. With a
     tokenizer and a tagger, a token is a "proper noun" if the word that it is part of is one; the tagger reads one
     window at a time. Windows of one length share a batch, so nothing is padded.
     """
     _check(model, reference, windows, k, batch)
-    overall, tallies, each = Tally(), defaultdict[str, Tally](Tally), list[tuple[float, int]]()
+    overall, sums, by_window = LossSum(), defaultdict[str, LossSum](LossSum), list[tuple[float, int]]()
     with evaluating(*(model, *([] if reference is None else [reference]))):
         for rows in _batches(windows, batch):
-            known = None if likely is None else likely[len(each) : len(each) + len(rows)]
-            for row, losses, top in zip(rows, *_scored(model, reference, rows, k, known), strict=True):
-                scored = row["labels"][1:] != IGNORED
-                here = Tally()
-                for tally in (overall, here):
-                    tally.add(losses)
-                for name, members in _groups(row, top, tokenizer, tagger).items():
-                    tallies[name].add(losses, members[scored])
-                each.append((here.total, here.count))
+            ids = torch.stack([row["input_ids"] for row in rows])
+            in_top: Sequence[Tensor] | None = None
+            if likely is not None:
+                in_top = likely[len(by_window) : len(by_window) + len(rows)]
+            elif reference is not None:
+                in_top = _in_top(_logits(reference, ids), ids, k)  # before the model's own logits need memory
+            logits = _logits(model, ids)
+            in_top = _in_top(logits, ids, k) if in_top is None else in_top
+            for row, values, top_tokens in zip(rows, logits, in_top, strict=True):
+                labels = row["labels"][1:]
+                scored = labels != IGNORED
+                kept = scored.nonzero()[:, 0].to(values.device)
+                losses = losses_of(values[:-1][kept], labels.to(values.device)[kept]).cpu()
+                by_window.append(overall.add(losses))
+                for name, members in _groups(row, top_tokens, tokenizer, tagger).items():
+                    sums[name].add(losses, members[scored])
             if report is not None:
-                report(len(each), len(windows), f"{len(each)} of {len(windows)} windows")
+                report(len(by_window), len(windows), f"{len(by_window)} of {len(windows)} windows")
     if not overall.count:
         raise ValueError("no token to predict: a window needs 2 tokens or more, the first of them is only read.")
-    whole = overall.group(overall.count)
-    assert whole.loss is not None
-    assert whole.perplexity is not None
+    loss, value = overall.mean()
     return Perplexity(
-        tokens=whole.tokens,
-        loss=whole.loss,
-        perplexity=whole.perplexity,
-        groups={name: tally.group(overall.count) for name, tally in tallies.items()},
+        tokens=overall.count,
+        loss=loss,
+        perplexity=value,
+        groups={name: group.of(overall.count) for name, group in sums.items()},
         windowing=_windowing(windows),
         k=k,
         top_of="the model itself" if reference is None and likely is None else "the reference model",
         tagger=None if tagger is None else tagger.description,
-        windows=each,
+        windows=by_window,
     )
+
+
+def likely_tokens(
+    reference: LanguageModel, windows: Sequence[Window], *, k: int = 100, batch: int = 4
+) -> list[Bool[Tensor, "T-1"]]:
+    """For each window: whether the tokens after its first are among the k most likely words of a model."""
+    with evaluating(reference):
+        stacked = (torch.stack([row["input_ids"] for row in rows]) for rows in _batches(windows, batch))
+        return [tokens for ids in stacked for tokens in _in_top(_logits(reference, ids), ids, k)]
 
 
 def _batches(windows: Sequence[Window], batch: int) -> Iterator[list[Window]]:
@@ -215,50 +209,25 @@ def _batches(windows: Sequence[Window], batch: int) -> Iterator[list[Window]]:
         yield rows
 
 
-def likely_tokens(
-    reference: Any, windows: Sequence[Window], *, k: int = 100, batch: int = 4
-) -> list[Bool[Tensor, "T-1"]]:
-    """For each window: whether the tokens after its first are among the k most likely words of a model."""
-    with evaluating(reference):
-        return [
-            found
-            for rows in _batches(windows, batch)
-            for found in _likely(reference, torch.stack([row["input_ids"] for row in rows]), k)
-        ]
-
-
-def _scored(
-    model: Any, reference: Any, rows: Sequence[Window], k: int, known: Sequence[Tensor] | None
-) -> tuple[list[Tensor], Sequence[Tensor]]:
-    """For each row: the loss of its scored tokens, and for all but the first token whether it is in W(k)."""
-    ids = torch.stack([row["input_ids"] for row in rows])
-    likely = known
-    if reference is not None:
-        likely = _likely(reference, ids, k)  # done before the model's own logits exist
-    logits = _logits(model, ids)
-    losses = []
-    for row, found in zip(rows, logits, strict=True):
-        labels = row["labels"][1:].to(found.device)
-        kept = (labels != IGNORED).nonzero()[:, 0]
-        losses.append(losses_of(found[:-1][kept], labels[kept]).cpu())
-    if likely is None:
-        likely = [in_top(found[:-1], row[1:].to(found.device), k).cpu() for row, found in zip(ids, logits, strict=True)]
-    return losses, likely
-
-
-def _likely(reference: Any, ids: Int[Tensor, "B T"], k: int) -> list[Tensor]:
-    logits = _logits(reference, ids)
-    return [in_top(found[:-1], row[1:].to(found.device), k).cpu() for row, found in zip(ids, logits, strict=True)]
-
-
-def _logits(model: Any, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+def _logits(model: LanguageModel, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
     logits: Tensor = model(input_ids=ids.to(model.device), use_cache=False).logits
     return logits
 
 
-def _groups(row: Window, likely: Bool[Tensor, "T-1"], tokenizer: Any, tagger: Any) -> dict[str, Bool[Tensor, "T-1"]]:
+def _in_top(logits: Float[Tensor, "B T V"], ids: Int[Tensor, "B T"], k: int) -> list[Bool[Tensor, "T-1"]]:
+    """Whether the tokens after the first are in W(k): the k largest logits, ties to the lower id."""
+    rows = []
+    for values, row in zip(logits, ids, strict=True):
+        words: Tensor = top(values[:-1], min(k, values.shape[-1]))
+        rows.append((words == row[1:].to(values.device)[:, None]).any(dim=-1).cpu())
+    return rows
+
+
+def _groups(
+    row: Window, likely: Bool[Tensor, "T-1"], tokenizer: Tokenizer | None, tagger: Tagger | None
+) -> dict[str, Bool[Tensor, "T-1"]]:
     ids = row["input_ids"]
-    repeated = in_context(ids, ids[1:])
+    repeated = (ids[1:, None] == ids[None, :-1]).tril().any(dim=-1)  # ids[t + 1] is one of ids[0], ..., ids[t]
     groups = {CONTEXT: repeated, TOP: ~repeated & likely, ELSEWHERE: ~repeated & ~likely}
     if tokenizer is not None and tagger is not None:
         proper = torch.tensor(tokens_of_words(ids.tolist(), tokenizer, tagger), dtype=torch.bool)[1:]
@@ -266,7 +235,7 @@ def _groups(row: Window, likely: Bool[Tensor, "T-1"], tokenizer: Any, tagger: An
     return groups
 
 
-def _windowing(windows: Sequence[Window]) -> dict[str, Any]:
+def _windowing(windows: Sequence[Window]) -> dict[str, int | str]:
     length = max(len(windows[index]["input_ids"]) for index in range(len(windows)))
     stride = getattr(windows, "stride", None) or length
     return {
@@ -278,27 +247,29 @@ def _windowing(windows: Sequence[Window]) -> dict[str, Any]:
     }
 
 
-def _check(model: Any, reference: Any, windows: Sequence[Window], k: int, batch: int) -> None:
+def _check(
+    model: LanguageModel, reference: LanguageModel | None, windows: Sequence[Window], k: int, batch: int
+) -> None:
     if not len(windows):
         raise ValueError("no windows: the text is empty.")
     if k < 1 or batch < 1:
         raise ValueError(f"k={k}, batch={batch}: expected 1 or more of each.")
     length = len(windows[0]["input_ids"])
-    for each in (model, reference):
-        if each is None:
+    sizes = []
+    for checked in (model, reference):
+        if checked is None:
             continue
-        config = each.config.get_text_config()
-        if each.config.is_encoder_decoder:
-            raise ValueError(f"{type(each).__name__} has an encoder: perplexity is of causal language models.")
-        longest = getattr(config, "max_position_embeddings", None) or length
+        if checked.config.is_encoder_decoder:
+            raise ValueError(f"{type(checked).__name__} has an encoder: perplexity is of causal language models.")
+        longest = getattr(checked.config.get_text_config(), "max_position_embeddings", None) or length
         if length > longest:
-            raise ValueError(f"windows of {length} tokens: {type(each).__name__} reads at most {longest}.")
-    if reference is not None and _vocabulary(reference) != _vocabulary(model):
+            raise ValueError(f"windows of {length} tokens: {type(checked).__name__} reads at most {longest}.")
+        sizes.append(vocabulary_size(checked))
+    if len(set(sizes)) > 1:
         raise ValueError(
-            f"the reference model knows {_vocabulary(reference)} words, the model {_vocabulary(model)}: "
-            "W(k) needs one vocabulary."
+            f"the reference model knows {sizes[1]} words, the model {sizes[0]}: W(k) needs one vocabulary."
         )
 
 
-def _vocabulary(model: Any) -> int:
-    return int(model.get_output_embeddings().weight.shape[0])
+def vocabulary_size(model: LanguageModel) -> int:
+    return cast(Tensor, model.get_output_embeddings().weight).shape[0]

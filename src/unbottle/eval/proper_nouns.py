@@ -1,11 +1,4 @@
-"""Proper nouns by their capital letters: no model, no data, English and languages that write like it.
-
-Proper nouns: by spaCy, by NLTK, or by our own rules.
-
-Identifiers: names in the source code of a program, by how they are written.
-
-Which characters a token stands for, and so which word it belongs to.
-"""
+"""Proper nouns by spaCy, NLTK or rules, identifiers of programs, and the tokens that such words consist of."""
 
 from __future__ import annotations
 
@@ -14,7 +7,9 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
+
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 Span = tuple[int, int]
 
@@ -87,7 +82,7 @@ PIECE = re.compile(r"\w+|[^\w\s]")
 
 
 class Tagger(Protocol):
-    """Called with a text, gives the first and last-but-one character of each proper noun; the rest says who did it."""
+    """Returns the start and end of each proper noun of a text; the attributes say which tagger it is."""
 
     name: str
     version: str
@@ -105,7 +100,7 @@ class Spacy:
         try:
             import spacy
 
-            self.pipeline: Any = spacy.load(model, exclude=["ner", "parser", "lemmatizer"])
+            self.pipeline = spacy.load(model, exclude=["ner", "parser", "lemmatizer"])
         except (ImportError, OSError, ValueError) as error:
             raise ValueError(
                 f"tagger spacy: no spaCy with the model {model!r} here. pip install spacy && python -m spacy download "
@@ -134,7 +129,7 @@ class Nltk:
                 f"tagger nltk: no NLTK with {NLTK_TAGGER} here. pip install nltk && python -m nltk.downloader "
                 f"{NLTK_TAGGER}, or take --tagger rules."
             ) from error
-        self.tag: Any = nltk.pos_tag
+        self.tag = nltk.pos_tag
         self.version = nltk.__version__
         self.description = f"nltk {self.version}, {NLTK_TAGGER}: NNP and NNPS"
 
@@ -145,20 +140,17 @@ class Nltk:
 
 
 def tagger(name: str = "auto") -> Tagger:
-    """spacy, spacy:PATH, nltk, rules or, for programs, identifiers.
+    """The tagger called spacy, spacy:PATH, nltk, rules or, for programs, identifiers.
 
-    `auto` takes the first of spacy, nltk and rules that is here. What was taken stands in `description`, and so in
-    every result. One that was asked for by name and is not here raises.
+    `auto` takes the first of spacy, nltk and rules that is installed. Its `description` is part of every result. A
+    tagger that is asked for by name and is not installed raises ValueError.
     """
     kind, _, path = name.partition(":")
     if kind == "spacy":
         return Spacy(path or SPACY_MODEL)
-    if name == "nltk":
-        return Nltk()
-    if name == "rules":
-        return Capitals()
-    if name == "identifiers":
-        return Identifiers()
+    by_name: dict[str, Callable[[], Tagger]] = {"nltk": Nltk, "rules": Capitals, "identifiers": Identifiers}
+    if name in by_name:
+        return by_name[name]()
     if name != "auto":
         raise ValueError(f"tagger {name!r}: unknown. Known: {', '.join(TAGGERS)}.")
     for candidate in (Spacy, Nltk):
@@ -171,7 +163,7 @@ def tagger(name: str = "auto") -> Tagger:
 
 
 def words_of(text: str, spans: list[Span]) -> list[str]:
-    """The words at these places."""
+    """The words at these spans."""
     return [text[first:end] for first, end in spans]
 
 
@@ -196,25 +188,25 @@ class Identifiers:
     )
 
     def __call__(self, text: str) -> list[Span]:
-        return [found.span() for found in NAME.finditer(text) if self._is_one(text, found)]
+        return [match.span() for match in NAME.finditer(text) if self._is_identifier(text, match)]
 
     @staticmethod
-    def _is_one(text: str, found: re.Match[str]) -> bool:
-        if keyword.iskeyword(found.group()):
+    def _is_identifier(text: str, match: re.Match[str]) -> bool:
+        if keyword.iskeyword(match.group()):
             return False
-        first, end = found.span()
+        first, end = match.span()
         return bool(
-            UNLIKE_A_WORD.search(found.group())
+            UNLIKE_A_WORD.search(match.group())
             or BEFORE.search(text, max(0, first - 8), first)
             or AFTER.match(text, end)
         )
 
 
-def token_spans(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[Span]]:
+def token_spans(ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, list[Span]]:
     """The text of tokens, and where in it each of them stands.
 
-    A fast tokenizer tells it, if it cuts the text into the same tokens again. If not (a window may begin within a
-    word), token i is what decoding i + 1 tokens adds to decoding i of them.
+    The offsets are those of a fast tokenizer if it splits the text into the same tokens again. If not (a window may
+    begin within a word), token i is what decoding i + 1 tokens adds to decoding i of them.
     """
     text = decoded(ids, tokenizer)
     if getattr(tokenizer, "is_fast", False):
@@ -229,11 +221,11 @@ def token_spans(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[Span]]:
     return text, spans
 
 
-def decoded(ids: Sequence[int], tokenizer: Any) -> str:
-    return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+def decoded(ids: Sequence[int], tokenizer: Tokenizer) -> str:
+    return str(tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def tokens_of_words(ids: Sequence[int], tokenizer: Any, words: Callable[[str], list[Span]]) -> list[bool]:
+def tokens_of_words(ids: Sequence[int], tokenizer: Tokenizer, words: Callable[[str], list[Span]]) -> list[bool]:
     """Which tokens are in a word that `words` finds in their text; the space before a word does not count."""
     text, spans = token_spans(ids, tokenizer)
     inside = bytearray(len(text))

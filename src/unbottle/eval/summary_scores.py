@@ -1,211 +1,44 @@
-"""The metrics of summaries: what each needs, and how it is measured.
-
-Scores of summaries, with intervals; and two runs compared.
-
-Two runs on the same examples: which is better, and is it chance?
-"""
+"""Scores of summaries with confidence intervals, and the comparison of two runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 from unbottle.eval.bootstrap import (
     INTERVAL,
     LEVEL,
     TEST,
-    Corpus,
-    Drawing,
-    Measured,
-    Ratio,
+    CorpusStatistic,
+    MetricResult,
+    Resampling,
     difference_interval,
     interval,
     p_value,
 )
-from unbottle.eval.metrics import cider as cider_metric
-from unbottle.eval.metrics import entailment as entailment_metric
-from unbottle.eval.metrics import extractive
-from unbottle.eval.metrics import mauve as mauve_metric
-from unbottle.eval.metrics import nist as nist_metric
-from unbottle.eval.metrics import rouge as rouge_metric
-from unbottle.eval.metrics.entailment import Entailment
-from unbottle.eval.metrics.mauve import Mauve
-from unbottle.eval.metrics.nist import nist_of, nist_sums
-from unbottle.eval.metrics.tokens import DESCRIPTION, tokens
-from unbottle.eval.proper_nouns import Tagger, words_of
-from unbottle.eval.summary_files import Examples
+from unbottle.eval.metrics import cider, entailment, extractive, mauve, nist, proper_noun_overlap, rouge
+from unbottle.eval.metrics.metric import REFERENCE, SOURCE, Metric, MetricInput, SummaryScoreOptions
+from unbottle.eval.proper_nouns import Tagger
+from unbottle.eval.resumable_jsonl import JsonObject
 from unbottle.progress import Progress
 
-REFERENCE, SOURCE = "summary", "document"  # what a metric needs, by the name of its column
-NS = (1, 2, 3, 4)
-Within = Callable[[float, str], None]  # share of a metric that is done, what is done
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """What metrics work with."""
-
-    examples: Examples
-    tagger: Tagger
-    entailment: entailment_metric.Entailment = field(default_factory=entailment_metric.Entailment)
-    mauve: mauve_metric.Mauve = field(default_factory=mauve_metric.Mauve)
-    within: Within = lambda share, text: None
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return self.examples.predictions
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        if self.examples.references is None:
-            raise ValueError("there are no references to compare with.")
-        return self.examples.references
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        if self.examples.sources is None:
-            raise ValueError("there are no sources to compare with.")
-        return self.examples.sources
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """`measure` gives a number for each name in `gives`; `heavy` needs a model, and runs only if asked for."""
-
-    measure: Callable[[Given], dict[str, Measured]]
-    gives: tuple[str, ...]
-    needs: tuple[str, ...]
-    heavy: bool = False
-
-
-def rouge(given: Given, name: str) -> dict[str, Measured]:
-    values = [
-        rouge_metric.stemmed_rouge(text, true)[name] for text, true in zip(given.texts, given.references, strict=True)
-    ]
-    unseen = sum(bool(true.strip()) and not rouge_metric.SEEN.search(true) for true in given.references)
-    note = (
-        f"{unseen} references have no letter a-z or digit: rouge_score sees nothing there and gives 0" if unseen else ""
-    )
-    return {
-        name: Measured(found=Ratio.mean(values), implementation=rouge_metric.stemmed_implementation(name), note=note)
-    }
-
-
-def names_rouge(given: Given) -> dict[str, Measured]:
-    values: list[float | None] = []
-    for made, true in _names(given):
-        values.append(rouge_metric.stemmed_rouge(" ".join(made), " ".join(true))["r1"] if made or true else None)
-    rouge_code = rouge_metric.stemmed_implementation()
-    code = f"proper nouns by {given.tagger.description}; {rouge_code}; pairs without any left out"
-    return {"r1p": Measured(found=Ratio.mean(values), implementation=code)}
-
-
-def names_ratio(given: Given) -> dict[str, Measured]:
-    counts = [(float(len(made)), float(len(true))) for made, true in _names(given)]
-    found = Ratio(parts=tuple(made for made, _ in counts), wholes=tuple(true for _, true in counts))
-    code = f"proper nouns by {given.tagger.description}: those of all summaries to those of all references"
-    return {"p-ratio": Measured(found=found, implementation=code)}
-
-
-def _names(given: Given) -> list[tuple[list[str], list[str]]]:
-    both = zip(given.texts, given.references, strict=True)
-    tag = given.tagger
-    return [(words_of(text, tag(text)), words_of(true, tag(true))) for text, true in both]
-
-
-def cider(given: Given) -> dict[str, Measured]:
-    values = cider_metric.ciders(given.texts, given.references)
-    note = "" if len(values) > 1 else "of one example, all weights are zero"
-    return {"cider": Measured(found=Ratio.mean(values), implementation=cider_metric.IMPLEMENTATION, note=note)}
-
-
-def nist(given: Given) -> dict[str, Measured]:
-    value = nist_metric.nist(given.texts, given.references)
-    sums = nist_sums(given.texts, given.references)
-    found = Corpus(value=value, counted=len(given.texts), sums=sums, of=nist_of)
-    return {"nist": Measured(found=found, implementation=nist_metric.implementation())}
-
-
-def mauve(given: Given) -> dict[str, Measured]:
-    value = mauve_metric.mauve(given.texts, given.references, given.mauve)
-    found = Corpus(value=value, counted=len(given.texts), why="a text drawn twice would make a cluster of its own")
-    return {"mauve": Measured(found=found, implementation=mauve_metric.implementation(given.mauve))}
-
-
-def factcc(given: Given) -> dict[str, Measured]:
-    values, note = entailment_metric.entailed(
-        given.texts, given.sources, given.entailment, lambda done, total: given.within(done / total, "factcc")
-    )
-    return {"factcc": Measured(found=Ratio.mean(values), implementation=given.entailment.description(), note=note)}
-
-
-def support(given: Given) -> dict[str, Measured]:
-    values = _each(given, lambda text, source: extractive.support(text, source, given.tagger))
-    without = sum(value is None for value in values)
-    note = f"{without} of {len(values)} summaries have no name and no number, and say nothing" if without else ""
-    code = extractive.support_implementation(given.tagger)
-    return {"support": Measured(found=Ratio.mean(values), implementation=code, note=note)}
-
-
-def copied(given: Given) -> dict[str, Measured]:
-    return {
-        "copy-rate": Measured(
-            found=Ratio.mean(_each(given, extractive.coverage)), implementation=f"coverage: {extractive.FRAGMENTS}"
-        ),
-        "copy-density": Measured(
-            found=Ratio.mean(_each(given, extractive.density)), implementation=f"density: {extractive.FRAGMENTS}"
-        ),
-    }
-
-
-def novel(given: Given, n: int) -> dict[str, Measured]:
-    values = _each(given, lambda text, source: extractive.novelty(text, source, n))
-    return {f"novel-{n}": Measured(found=Ratio.mean(values), implementation=extractive.NOVELTY)}
-
-
-def repeated(given: Given) -> dict[str, Measured]:
-    values = {f"repetition-{n}": [extractive.repetition(text, n) for text in given.texts] for n in NS}
-    values["repeated-sentences"] = [extractive.repeated_sentences(text) for text in given.texts]
-    return {
-        name: Measured(found=Ratio.mean(found), implementation=extractive.REPETITION) for name, found in values.items()
-    }
-
-
-def length(given: Given) -> dict[str, Measured]:
-    values = [float(len(tokens(text))) for text in given.texts]
-    empty = sum(not value for value in values)
-    note = f"{empty} summaries have no word" if empty else ""
-    return {"length": Measured(found=Ratio.mean(values), implementation=f"number of {DESCRIPTION}", note=note)}
-
-
-def _each(given: Given, measure: Callable[[str, str], float | None]) -> list[float | None]:
-    return [measure(text, source) for text, source in zip(given.texts, given.sources, strict=True)]
-
-
-def _one(name: str, measure: Callable[[Given], dict[str, Measured]], *needs: str, heavy: bool = False) -> Metric:
-    return Metric(measure=measure, gives=(name,), needs=needs, heavy=heavy)
-
-
-METRICS: dict[str, Metric] = {
-    **{name: _one(name, lambda given, name=name: rouge(given, name), REFERENCE) for name in rouge_metric.STEMMED_KINDS},  # type: ignore[misc]
-    "r1p": _one("r1p", names_rouge, REFERENCE),
-    "p-ratio": _one("p-ratio", names_ratio, REFERENCE),
-    "cider": _one("cider", cider, REFERENCE),
-    "nist": _one("nist", nist, REFERENCE),
-    "mauve": _one("mauve", mauve, REFERENCE, heavy=True),
-    "factcc": _one("factcc", factcc, SOURCE, heavy=True),
-    "support": _one("support", support, SOURCE),
-    "copy-rate": Metric(measure=copied, gives=("copy-rate", "copy-density"), needs=(SOURCE,)),
-    **{f"novel-{n}": _one(f"novel-{n}", lambda given, n=n: novel(given, n), SOURCE) for n in NS},  # type: ignore[misc]
-    "repetition": Metric(measure=repeated, gives=(*(f"repetition-{n}" for n in NS), "repeated-sentences"), needs=()),
-    "length": _one("length", length),
+METRICS: dict[str, Metric] = {  # in the order of tables; a new metric is one more line
+    **rouge.METRICS,
+    **proper_noun_overlap.METRICS,
+    **cider.METRICS,
+    **nist.METRICS,
+    **mauve.METRICS,
+    **entailment.METRICS,
+    **extractive.METRICS,
 }
-DEFAULT = tuple(name for name, metric in METRICS.items() if not metric.heavy)
+DEFAULT_METRICS = tuple(name for name, metric in METRICS.items() if not metric.heavy)
+PAIRED_INTERVAL = "percentile bootstrap over examples, the same draws for both runs"
 
 
-def known(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of metrics in our order, each once; `all` is all of them."""
+def select_metrics(names: Sequence[str]) -> tuple[str, ...]:
+    """The named metrics in the order of METRICS, each once; `all` selects all of them."""
     for name in names:
         if name not in METRICS and name != "all":
             raise ValueError(f"metric {name!r}: unknown. Known: {', '.join(METRICS)}, all.")
@@ -215,20 +48,117 @@ def known(names: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What metrics that need a model take, and how intervals are drawn."""
+class Columns:
+    """The names of the columns of a file."""
 
-    entailment: Entailment = field(default_factory=Entailment)
-    mauve: Mauve = field(default_factory=Mauve)
-    drawing: Drawing = field(default_factory=Drawing)
+    id: str = "id"
+    document: str = "document"
+    summary: str = "summary"
+    prediction: str = "prediction"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
-    """A number. Without one, `why` says why; `note` says what a reader should know.
+class Examples:
+    """Summaries to score: an id and a prediction each, and what they are compared with, or None without any."""
 
-    `low` and `high` are the ends of its 95 % interval, `rounds` how often examples were drawn for them, `counted` the
-    number of examples that say something. `measured` keeps what each example gave.
+    ids: tuple[str, ...]
+    predictions: tuple[str, ...]
+    references: tuple[str, ...] | None
+    sources: tuple[str, ...] | None
+
+    def __post_init__(self) -> None:
+        if not self.predictions:
+            raise ValueError("no predictions to score.")
+        groups = {"id": self.ids, "reference": self.references, "source": self.sources, "prediction": self.predictions}
+        for name, group in groups.items():
+            if group is not None and len(group) != len(self.predictions):
+                raise ValueError(f"{len(self.predictions)} predictions and {len(group)} {name}s: expected as many.")
+        for name, group in groups.items():
+            for example, text in zip(self.ids, group or (), strict=False):
+                if not isinstance(text, str):
+                    raise ValueError(f"example {example}: its {name} is {text!r}, and a text is needed.")
+        check_unique(self.ids, "predictions")
+
+    @classmethod
+    def of(
+        cls, rows: Iterable[Mapping[str, object]], *, columns: Columns | None = None, needed: Sequence[str] = ()
+    ) -> Examples:
+        """Examples from the rows of a file.
+
+        `needed` lists fields of `Columns` that every row must have besides a prediction. Without ids, rows are
+        numbered. A text that is None counts as empty.
+        """
+        names, listed = columns or Columns(), [*rows]
+        for number, row in enumerate(listed, start=1):
+            for name in (names.prediction, *(getattr(names, field) for field in needed)):
+                if name not in row:
+                    present = ", ".join(map(str, row)) or "none"
+                    raise ValueError(f"row {number}: no column {name!r}. There are: {present}.")
+
+        def column(name: str) -> tuple[str, ...] | None:
+            """Texts, or whatever a file has in their place, which __post_init__ refuses."""
+            if not listed or not all(name in row for row in listed):
+                return None
+            return cast(tuple[str, ...], tuple("" if row[name] is None else row[name] for row in listed))
+
+        ids = column(names.id)
+        if ids is not None and "" in ids:
+            raise ValueError(f"row {ids.index('') + 1}: its {names.id!r} is empty, and an id is needed.")
+        return cls(
+            ids=tuple(map(str, range(1, len(listed) + 1) if ids is None else ids)),
+            predictions=column(names.prediction) or (),
+            references=column(names.summary),
+            sources=column(names.document),
+        )
+
+    def select(self, ids: Iterable[str]) -> Examples:
+        """The examples with these ids, in this order."""
+        places = {name: place for place, name in enumerate(self.ids)}
+        chosen = [places[name] for name in ids]
+
+        def part(texts: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(texts[place] for place in chosen)
+
+        return Examples(
+            ids=part(self.ids),
+            predictions=part(self.predictions),
+            references=None if self.references is None else part(self.references),
+            sources=None if self.sources is None else part(self.sources),
+        )
+
+
+def check_unique(ids: Iterable[str], where: str) -> None:
+    """Refuse ids that occur more than once."""
+    repeated = [name for name, times in Counter(ids).items() if times > 1]
+    if repeated:
+        more = f" and {len(repeated) - 3} more" if len(repeated) > 3 else ""
+        listed = ", ".join(repeated[:3])
+        raise ValueError(f"{where}: ids that occur more than once: {listed}{more}. Each must be unique.")
+
+
+def in_common(first: Examples, second: Examples) -> tuple[Examples, Examples]:
+    """Both, reduced to the ids that both have, in the order of the first; references and sources must be the same."""
+    known = {*second.ids}
+    ids = [name for name in first.ids if name in known]
+    if not ids:
+        raise ValueError(
+            f"the two runs have no id in common: {', '.join(first.ids[:3])}, ... and {', '.join(second.ids[:3])}, ..."
+        )
+    one, other = first.select(ids), second.select(ids)
+    for name in ("reference", "source"):
+        texts = (getattr(examples, f"{name}s") or () for examples in (one, other))
+        for example, ours, theirs in zip(ids, *texts, strict=False):
+            if ours != theirs:
+                raise ValueError(f"the two runs have different {name}s for id {example}: they can not be compared.")
+    return one, other
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricScore:
+    """The value of a metric. If it is None, `why` says why; `note` says what a reader should know.
+
+    `low` and `high` are the ends of its 95 % interval, `rounds` is the number of bootstrap rounds, `counted` the number
+    of examples that have a value, and `result` keeps the values of single examples.
     """
 
     value: float | None
@@ -239,33 +169,32 @@ class Score:
     implementation: str = ""
     note: str = ""
     why: str = ""
-    measured: Measured | None = None
+    result: MetricResult | None = None
 
     @property
     def values(self) -> list[float | None] | None:
-        """Of each example, where the metric has them."""
-        return None if self.measured is None else self.measured.found.values
+        """The value of each example, where the metric has them."""
+        return None if self.result is None else self.result.statistic.values
 
-    def to_dict(self) -> dict[str, Any]:
-        parts = {name: value for name, value in vars(self).items() if name != "measured"}
-        return {**parts, "values": self.values}
+    def to_dict(self) -> JsonObject:
+        return {**{name: value for name, value in vars(self).items() if name != "result"}, "values": self.values}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class SummaryScores:
     """All scores of one run."""
 
     ids: tuple[str, ...]
-    metrics: Mapping[str, Score]
+    metrics: Mapping[str, MetricScore]
     tagger: str
-    drawing: Drawing
+    resampling: Resampling
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {
             "examples": len(self.ids),
             "ids": list(self.ids),
             "tagger": self.tagger,
-            "intervals": {"level": LEVEL, "method": INTERVAL, "rounds": self.drawing.rounds, "seed": self.drawing.seed},
+            "intervals": {"level": LEVEL, "method": INTERVAL, **vars(self.resampling)},
             "metrics": {name: score.to_dict() for name, score in self.metrics.items()},
         }
 
@@ -275,21 +204,21 @@ def summary_scores(
     references: Iterable[str] | None,
     sources: Iterable[str] | None,
     *,
-    metrics: Sequence[str] = DEFAULT,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     tagger: Tagger,
     ids: Iterable[str] | None = None,
-    options: Options | None = None,
+    options: SummaryScoreOptions | None = None,
     report: Progress = lambda done, total, text: None,
-) -> Scores:
-    """Summaries compared with their references and with their sources.
+) -> SummaryScores:
+    """Compare summaries with their references and with their sources.
 
-    A metric that can not run says so in its score, and the others run. Examples that a metric says nothing about (no
+    A metric that can not run says so in its score, and the others run. Examples for which a metric is not defined (no
     name to be supported, fewer than n words) are left out of it; `counted` is the number of the others.
     """
-    made = tuple(predictions)
+    texts = tuple(predictions)
     examples = Examples(
-        ids=tuple(map(str, range(1, len(made) + 1))) if ids is None else tuple(ids),
-        predictions=made,
+        ids=tuple(map(str, range(1, len(texts) + 1))) if ids is None else tuple(ids),
+        predictions=texts,
         references=None if references is None else tuple(references),
         sources=None if sources is None else tuple(sources),
     )
@@ -299,63 +228,68 @@ def summary_scores(
 def score_examples(
     examples: Examples,
     *,
-    metrics: Sequence[str] = DEFAULT,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     tagger: Tagger,
-    options: Options | None = None,
+    options: SummaryScoreOptions | None = None,
     report: Progress = lambda done, total, text: None,
-) -> Scores:
-    """The same for examples that are read or made already."""
-    chosen = options or Options()
-    names = known(metrics)
-    found: dict[str, Score] = {}
+) -> SummaryScores:
+    """The same as `summary_scores`, for Examples."""
+    data = MetricInput(
+        texts=examples.predictions,
+        references=examples.references or (),
+        sources=examples.sources or (),
+        tagger=tagger,
+        options=options or SummaryScoreOptions(),
+    )
+    names = select_metrics(metrics)
+    scores: dict[str, MetricScore] = {}
     for place, name in enumerate(names):
         report(place, len(names), name)
 
-        def within(share: float, text: str, place: int = place) -> None:
-            report(place + share, len(names), text)
+        def within(fraction: float, text: str, place: int = place) -> None:
+            report(place + fraction, len(names), text)
 
-        given = Given(
-            examples=examples, tagger=tagger, entailment=chosen.entailment, mauve=chosen.mauve, within=within
-        )  # fmt: skip
-        found |= _scores(name, given, chosen.drawing)
+        scores |= _compute(METRICS[name], replace(data, report=within))
     report(len(names), len(names), "done")
-    return Scores(ids=examples.ids, metrics=found, tagger=tagger.description, drawing=chosen.drawing)
+    resampling = data.options.resampling
+    return SummaryScores(ids=examples.ids, metrics=scores, tagger=tagger.description, resampling=resampling)
 
 
-def _scores(name: str, given: Given, drawing: Drawing) -> dict[str, Score]:
+def _compute(metric: Metric, data: MetricInput) -> dict[str, MetricScore]:
+    for need, name, texts in ((REFERENCE, "references", data.references), (SOURCE, "sources", data.sources)):
+        if need in metric.needs and not texts:
+            return dict.fromkeys(metric.outputs, MetricScore(value=None, why=f"there are no {name} to compare with."))
     try:
-        measured = METRICS[name].measure(given)
-        return {each: _score(found, drawing) for each, found in measured.items()}
-    except Exception as error:  # of a package or a checkpoint that is not ours: the other metrics must not be lost
-        said = " ".join(str(error).split())
-        why = said if isinstance(error, (ValueError, OSError)) and said else f"{type(error).__name__}: {said}"
-        return {each: Score(value=None, why=why) for each in METRICS[name].gives}
+        results = metric.compute(data)
+        return {name: _score(result, data.options.resampling) for name, result in results.items()}
+    except Exception as error:  # of a package or a checkpoint: the other metrics must not be lost
+        reason = " ".join(str(error).split())
+        if not (isinstance(error, (ValueError, OSError)) and reason):
+            reason = f"{type(error).__name__}: {reason}"
+        return dict.fromkeys(metric.outputs, MetricScore(value=None, why=reason))
 
 
-def _score(measured: Measured, drawing: Drawing) -> Score:
-    found = measured.found
-    ends = interval(found, drawing)
-    notes = [measured.note] if measured.note else []
-    if isinstance(found, Corpus) and found.why:
-        notes.append(f"no interval: {found.why}")
-    return Score(
-        value=found.value,
-        low=None if ends is None else ends[0],
-        high=None if ends is None else ends[1],
-        rounds=0 if ends is None else drawing.rounds,
-        counted=found.counted,
-        implementation=measured.implementation,
+def _score(result: MetricResult, resampling: Resampling) -> MetricScore:
+    statistic = result.statistic
+    ends = interval(statistic, resampling)
+    notes = [result.note] if result.note else []
+    if isinstance(statistic, CorpusStatistic) and statistic.reason:
+        notes.append(f"no interval: {statistic.reason}")
+    return MetricScore(
+        value=statistic.value,
+        low=ends and ends[0],
+        high=ends and ends[1],
+        rounds=0 if ends is None else resampling.rounds,
+        counted=statistic.counted,
+        implementation=result.implementation,
         note="; ".join(notes),
-        why="" if found.value is not None else "no example has anything to measure",
-        measured=measured,
+        why="" if statistic.value is not None else "no example has anything to measure",
+        result=result,
     )
 
 
-PAIRED_INTERVAL = "percentile bootstrap over examples, the same draws for both runs"
-
-
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class MetricDifference:
     """First minus second, the ends of its 95 % interval, and a two-sided p value; or why there is none."""
 
     first: float | None
@@ -369,14 +303,14 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """The differences of all metrics. Their p values are not corrected for how many there are."""
+class MetricComparison:
+    """The differences of all metrics. Their p values are not corrected for the number of metrics."""
 
     examples: int
-    metrics: Mapping[str, Difference]
+    metrics: Mapping[str, MetricDifference]
     seed: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {
             "examples": self.examples,
             "difference": "first - second",
@@ -384,35 +318,38 @@ class Comparison:
             "correction for several metrics": "none",
             "interval": {"level": LEVEL, "method": PAIRED_INTERVAL},
             "seed": self.seed,
-            "metrics": {name: vars(found) for name, found in self.metrics.items()},
+            "metrics": {name: vars(difference) for name, difference in self.metrics.items()},
         }
 
 
-def compare_summaries(first: Scores, second: Scores) -> Comparison:
-    """Two runs compared, metric by metric, by examples with the same id in the same order."""
+def compare_summaries(first: SummaryScores, second: SummaryScores) -> MetricComparison:
+    """Compare two runs metric by metric, on examples with the same ids in the same order."""
     if first.ids != second.ids:
         raise ValueError(
             f"runs of {len(first.ids)} and {len(second.ids)} examples, and not with the same ids in the same order: "
             "take those in common first (unbottle.eval.in_common)."
         )
-    names = [name for name in first.metrics if name in second.metrics]
-    found = {name: _difference(first.metrics[name], second.metrics[name], first) for name in names}
-    return Comparison(examples=len(first.ids), metrics=found, seed=first.drawing.seed)
+    differences = {
+        name: _difference(score, second.metrics[name], first.resampling)
+        for name, score in first.metrics.items()
+        if name in second.metrics
+    }
+    return MetricComparison(examples=len(first.ids), metrics=differences, seed=first.resampling.seed)
 
 
-def _difference(first: Score, second: Score, run: Scores) -> Difference:
-    if first.value is None or second.value is None or first.measured is None or second.measured is None:
-        return Difference(first=first.value, second=second.value, why=first.why or second.why)
-    one, other = first.measured.found, second.measured.found
-    ends = difference_interval(one, other, run.drawing)
-    p = p_value(one, other, run.drawing)
-    return Difference(
+def _difference(first: MetricScore, second: MetricScore, resampling: Resampling) -> MetricDifference:
+    if first.value is None or second.value is None or first.result is None or second.result is None:
+        return MetricDifference(first=first.value, second=second.value, why=first.why or second.why)
+    one, other = first.result.statistic, second.result.statistic
+    ends = difference_interval(one, other, resampling)
+    p = p_value(one, other, resampling)
+    return MetricDifference(
         first=first.value,
         second=second.value,
         difference=first.value - second.value,
-        low=None if ends is None else ends[0],
-        high=None if ends is None else ends[1],
+        low=ends and ends[0],
+        high=ends and ends[1],
         p=p,
-        rounds=0 if p is None else run.drawing.rounds,
+        rounds=0 if p is None else resampling.rounds,
         why=first.note if p is None else "",
     )

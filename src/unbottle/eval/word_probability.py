@@ -1,48 +1,53 @@
-"""continuations: the probability of whole words after texts."""
+"""Probabilities of whole words after texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from unbottle.eval.inference import evaluating
+from unbottle.eval.inference import LanguageModel, evaluating
 from unbottle.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Continuation:
+class WordProbability:
     """log p(word | text) and the number of tokens of the word."""
 
     log_probability: float
     tokens: int
 
 
-def continuations(
-    model: Any, tokenizer: Any, asked: Sequence[tuple[str, str]], *, batch: int = 32, report: Progress | None = None
-) -> list[Continuation]:
-    """For each text and word, the probability that the text goes on with a space and the word.
+def word_probabilities(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    queries: Sequence[tuple[str, str]],
+    *,
+    batch: int = 32,
+    report: Progress | None = None,
+) -> list[WordProbability]:
+    """For each pair of a text and a word, the probability that a space and the word follow the text.
 
     log p(word | text) = sum_i log p(token_i | text, token_1 ... token_{i-1})
 
-    It counts longer words that start with the same tokens (man: manner), as any reading of tokens does. What differs
-    only in the last token is read once, and texts of one length are read together: nothing is padded, so the answers
-    do not depend on `batch` beyond rounding.
+    It includes longer words that start with the same tokens (man: manner). Queries that differ only in the last token
+    are read once, and texts of one length together: nothing is padded, so results do not depend on `batch` beyond
+    rounding.
     """
     if batch < 1:
         raise ValueError(f"batch={batch}: expected a number from 1.")
-    spelled = [tokens_of(tokenizer, text, word) for text, word in asked]
-    readers: dict[tuple[int, ...], list[int]] = {}  # what is read: who asked
+    spelled = [query_tokens(tokenizer, text, word) for text, word in queries]
+    readers: dict[tuple[int, ...], list[int]] = {}  # input ids: the queries that need them
     for index, (context, word) in enumerate(spelled):
         readers.setdefault((*context, *word[:-1]), []).append(index)
-    refuse_long(model, max(map(len, readers), default=0))
+    check_length(model, max(map(len, readers), default=0))
     by_length: dict[int, list[tuple[int, ...]]] = {}
     for row in readers:
         by_length.setdefault(len(row), []).append(row)
 
-    found: dict[int, Continuation] = {}
+    probabilities: dict[int, WordProbability] = {}
     done = 0
     with evaluating(model):
         for rows in by_length.values():
@@ -54,15 +59,15 @@ def continuations(
                 for row, scores in zip(read, log_probs, strict=True):
                     for index in readers[row]:
                         targets = torch.tensor(spelled[index][1], device=scores.device)
-                        each = scores[-len(targets) :].gather(-1, targets[:, None])
-                        found[index] = Continuation(log_probability=float(each.double().sum()), tokens=len(targets))
+                        total = scores[-len(targets) :].gather(-1, targets[:, None]).double().sum()
+                        probabilities[index] = WordProbability(log_probability=float(total), tokens=len(targets))
                 done += len(read)
                 if report is not None:
                     report(done, len(readers), f"{done} of {len(readers)} contexts")
-    return [found[index] for index in range(len(asked))]
+    return [probabilities[index] for index in range(len(queries))]
 
 
-def tokens_of(tokenizer: Any, text: str, word: str) -> tuple[list[int], list[int]]:
+def query_tokens(tokenizer: Tokenizer, text: str, word: str) -> tuple[list[int], list[int]]:
     """The tokens of a text, and those that a space and a word add to it."""
     context, whole = (_ids(tokenizer, string) for string in (text, f"{text} {word}"))
     if not context:
@@ -75,15 +80,15 @@ def tokens_of(tokenizer: Any, text: str, word: str) -> tuple[list[int], list[int
     return context, whole[len(context) :]
 
 
-def _ids(tokenizer: Any, text: str) -> list[int]:
+def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """Token ids without the end of text that some tokenizers add: the text goes on."""
     ids = list(tokenizer(text)["input_ids"])
     end = tokenizer.eos_token_id
     return ids[:-1] if end is not None and ids[-1:] == [end] else ids
 
 
-def refuse_long(model: Any, tokens: int) -> None:
-    """Refuse a text that is longer than what the model can read."""
+def check_length(model: LanguageModel, tokens: int) -> None:
+    """Refuse a text that is longer than the model can read."""
     limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if limit is not None and tokens > limit:
         raise ValueError(f"a text with {tokens} tokens is too long for a model that reads {limit}. Give shorter texts.")

@@ -19,7 +19,7 @@ import torch
 from unbottle.data.analogy import KINDS, RELATIONS, analogies, training_text
 from unbottle.eval import perplexity
 from unbottle.eval.analogy import analogy
-from unbottle.eval.completion import Protocol, completion
+from unbottle.eval.completion import CompletionConfig, completion
 from unbottle.eval.next_words import PROMPTS, probe
 from unbottle.eval.order_bias import order_bias
 from unbottle.eval.proper_nouns import tagger
@@ -171,10 +171,10 @@ ANALOGY = Experiment(
 def measure_completion(lab: Lab, method: str, seed: int, size: str) -> dict[str, Any]:
     """The paper's protocol on sequences of the test text; the same ones for every method."""
     folder = lab.trained(method, seed, size=size)
-    protocol = Protocol(samples=lab.preset.sequences, seed=seed, prompts=lab.preset.prompts)
+    config = CompletionConfig(samples=lab.preset.sequences, seed=seed, prompts=lab.preset.prompts)
     text = lab.tokenizer.decode(lab.corpus.test.tolist())
     found = completion(
-        lab.load(folder), lab.tokenizer, [text], tagger=tagger(), protocol=protocol, output=folder.parent / "completion"
+        lab.load(folder), lab.tokenizer, [text], tagger=tagger(), config=config, output=folder.parent / "completion"
     )
     return {**found.scores["all"], "tagger": found.tagger, "continuations": found.continuations}
 

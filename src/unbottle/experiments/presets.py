@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from unbottle.eval.generation import Decoding
-from unbottle.eval.summary_scores import DEFAULT, METRICS
+from unbottle.eval.summary_scores import DEFAULT_METRICS, METRICS
 from unbottle.train import SUMMARIZE_PRESETS, Settings, SummarizeSettings
 from unbottle.train.presets import RunSettings
 
@@ -127,7 +127,7 @@ class SummaryPreset(AnyPreset):
     beside: dict[str, str] = field(default_factory=dict)  # backbone: the paper's that it stands beside
     special: dict[str, dict[str, Any]] = field(default_factory=dict)
     decoding: Decoding = field(default_factory=Decoding)  # the paper's
-    metrics: tuple[str, ...] = DEFAULT
+    metrics: tuple[str, ...] = DEFAULT_METRICS
     test_pairs: int | None = None  # of which summaries are written, at most; the loss is of all
 
     def rows_of(self, size: str, data: str) -> SummarizeSettings:

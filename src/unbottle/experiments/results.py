@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from unbottle.bench.run import machine
-from unbottle.eval.bootstrap import Drawing, Ratio, difference_interval
+from unbottle.eval.bootstrap import RatioStatistic, Resampling, difference_interval
 from unbottle.experiments.row_spec import Variant
 from unbottle.experiments.workspace import AnyLab, Lab, same_settings
 from unbottle.files import put_file, read_json, waiting, whole_disk
@@ -253,7 +253,7 @@ class Paired:
 def paired(first: Sequence[Windows], second: Sequence[Windows]) -> Paired:
     """From the losses of each held-out window, for each seed; the same windows and seeds for both."""
     losses = [tuple(_ratio(windows).value or 0.0 for windows in seeds) for seeds in (first, second)]
-    interval = difference_interval(_ratio(_mean(first)), _ratio(_mean(second)), Drawing())
+    interval = difference_interval(_ratio(_mean(first)), _ratio(_mean(second)), Resampling())
     low, high = (None, None) if interval is None else interval
     return Paired(first=losses[0], second=losses[1], low=low, high=high)
 
@@ -263,8 +263,10 @@ def percent(difference: float) -> str:
     return f"{exp(difference) - 1:+.1%}"
 
 
-def _ratio(windows: Windows) -> Ratio:
-    return Ratio(parts=tuple(loss for loss, _ in windows), wholes=tuple(float(count) for _, count in windows))
+def _ratio(windows: Windows) -> RatioStatistic:
+    return RatioStatistic(
+        numerators=tuple(loss for loss, _ in windows), denominators=tuple(float(count) for _, count in windows)
+    )
 
 
 def _mean(seeds: Sequence[Windows]) -> Windows:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from unbottle.eval.metrics.metric import REFERENCE, mean_metric
 from unbottle.eval.metrics.tokens import WORDS, words
 
 N = 4  # n-grams of 1 to N words
@@ -33,22 +34,22 @@ def ciders(texts: Sequence[str], references: Sequence[str]) -> list[float]:
     if len(texts) != len(references) or not texts:
         raise ValueError(f"{len(texts)} texts and {len(references)} references: expected as many, and one or more.")
     counted = [ngrams(words(reference)) for reference in references]
-    documents = Counter(ngram for found in counted for ngram in found)
+    documents = Counter(ngram for counts in counted for ngram in counts)
     log_number = math.log(len(texts))
 
     def weighted(counts: Counter[Ngram]) -> dict[Ngram, float]:
         return {ngram: count * (log_number - math.log(max(1, documents[ngram]))) for ngram, count in counts.items()}
 
-    found = []
+    scores = []
     for text, reference_counts in zip(texts, counted, strict=True):
         counts = ngrams(words(text))
         longer = _bigrams(counts) - _bigrams(reference_counts)
-        found.append(10 * _similarity(weighted(counts), weighted(reference_counts), longer))
-    return found
+        scores.append(10 * _similarity(weighted(counts), weighted(reference_counts), longer))
+    return scores
 
 
-def ngrams(found: Sequence[str]) -> Counter[Ngram]:
-    return Counter(tuple(found[i : i + n]) for n in range(1, N + 1) for i in range(len(found) - n + 1))
+def ngrams(tokens: Sequence[str]) -> Counter[Ngram]:
+    return Counter(tuple(tokens[i : i + n]) for n in range(1, N + 1) for i in range(len(tokens) - n + 1))
 
 
 def _bigrams(counts: Counter[Ngram]) -> int:
@@ -68,3 +69,14 @@ def _similarity(text: dict[Ngram, float], reference: dict[Ngram, float], longer:
         for product, norm, reference_norm in zip(products, norms, reference_norms, strict=True)
     ]
     return math.exp(-(longer**2) / (2 * SIGMA**2)) * sum(cosines) / N
+
+
+METRICS = {
+    "cider": mean_metric(
+        "cider",
+        lambda data: ciders(data.texts, data.references),
+        lambda data: IMPLEMENTATION,
+        REFERENCE,
+        note=lambda data, values: "" if len(values) > 1 else "with a single example, all weights are zero",
+    )
+}

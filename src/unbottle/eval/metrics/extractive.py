@@ -1,21 +1,13 @@
-"""Extractive fragments: what a summary copies, after Grusky et al. 2018 (Newsroom).
-
-N-grams of a summary that its source does not have.
-
-What a summary says again.
-
-Numbers in a text, however they are written.
-
-Support: names and numbers of a summary that its source has. No model is needed, and it always runs.
-"""
+"""Metrics of a summary and its source: copied fragments, novel and repeated n-grams, supported names and numbers."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from unbottle.eval.bootstrap import MetricResult, RatioStatistic
+from unbottle.eval.metrics.metric import SOURCE, Metric, MetricInput, mean_metric
 from unbottle.eval.metrics.tokens import DESCRIPTION, ngrams, sentences, tokens
 from unbottle.eval.proper_nouns import Tagger, words_of
 
@@ -44,13 +36,13 @@ def fragments(summary: Sequence[str], source: Sequence[str]) -> list[int]:
     places: dict[str, list[int]] = {}
     for place, word in enumerate(source):
         places.setdefault(word, []).append(place)
-    found, start = [], 0
+    lengths, start = [], 0
     while start < len(summary):
         longest = max((_shared(summary, start, source, place) for place in places.get(summary[start], ())), default=0)
         if longest:
-            found.append(longest)
+            lengths.append(longest)
         start += max(longest, 1)
-    return found
+    return lengths
 
 
 def _shared(summary: Sequence[str], start: int, source: Sequence[str], place: int) -> int:
@@ -69,8 +61,8 @@ NOVELTY = f"unbottle.eval.metrics.extractive; {DESCRIPTION}; summaries of fewer 
 
 def novelty(summary: str, source: str, n: int) -> float | None:
     """Share of the n-grams of a summary, each as often as it occurs, that do not occur in the source."""
-    made, there = ngrams(tokens(summary), n), {*ngrams(tokens(source), n)}
-    return sum(ngram not in there for ngram in made) / len(made) if made else None
+    generated, known = ngrams(tokens(summary), n), {*ngrams(tokens(source), n)}
+    return sum(ngram not in known for ngram in generated) / len(generated) if generated else None
 
 
 REPETITION = f"unbottle.eval.metrics.extractive; {DESCRIPTION}; summaries without any are left out"
@@ -86,8 +78,8 @@ def repeated_sentences(summary: str) -> float | None:
     return _again([tuple(tokens(sentence)) for sentence in sentences(summary)])
 
 
-def _again(found: Sequence[Any]) -> float | None:
-    return (len(found) - len({*found})) / len(found) if found else None
+def _again(items: Sequence[tuple[str, ...]]) -> float | None:
+    return (len(items) - len({*items})) / len(items) if items else None
 
 
 LISTED = """
@@ -105,8 +97,8 @@ MILLIONS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")  # full stops in groups of thre
 
 def numbers(text: str) -> set[str]:
     """Numbers of a text: 1,000 and 1000 are one, two and 2 too, 1,5 is 1.5, and 5.0 is 5."""
-    found = {_plain(match.group()) for match in WRITTEN.finditer(text)}
-    return found | {SPELLED[match.group().lower()] for match in SPELLED_PATTERN.finditer(text)}
+    digits = {_plain(match.group()) for match in WRITTEN.finditer(text)}
+    return digits | {SPELLED[match.group().lower()] for match in SPELLED_PATTERN.finditer(text)}
 
 
 def possible_numbers(text: str) -> set[str]:
@@ -133,13 +125,13 @@ def support(summary: str, source: str, tagger: Tagger) -> float | None:
     """Share of the different names and numbers of a summary that occur in its source; None if it has none.
 
     A name is a word that the tagger takes for a proper noun. Case, a possessive 's, separators of thousands and
-    whether a number up to twenty is spelled make no difference; `one` is no number of a summary. What
+    whether a number up to twenty is spelled make no difference; `one` is not taken for a number of a summary. What
     occurs in the source may still be said of someone else: support finds invented names and numbers, not every error.
     """
-    made = items(summary, tagger)
+    claims = items(summary, tagger)
     words = {*tokens(source)}
-    there = words | {part for word in words for part in word.split("'")} | possible_numbers(source)
-    return sum(item in there for item in made) / len(made) if made else None
+    known = words | {part for word in words for part in word.split("'")} | possible_numbers(source)
+    return sum(item in known for item in claims) / len(claims) if claims else None
 
 
 def items(summary: str, tagger: Tagger) -> set[str]:
@@ -152,3 +144,66 @@ def items(summary: str, tagger: Tagger) -> set[str]:
 def support_implementation(tagger: Tagger) -> str:
     names = tagger.description
     return f"unbottle.eval.metrics.extractive: names by {names}, and numbers; mean over summaries that have any"
+
+
+NS = (1, 2, 3, 4)
+
+
+def _of_sources(measure: Callable[[str, str], float | None]) -> Callable[[MetricInput], list[float | None]]:
+    def compute(data: MetricInput) -> list[float | None]:
+        return [measure(text, source) for text, source in zip(data.texts, data.sources, strict=True)]
+
+    return compute
+
+
+def _support(data: MetricInput) -> list[float | None]:
+    pairs = zip(data.texts, data.sources, strict=True)
+    return [support(text, source, data.tagger) for text, source in pairs]
+
+
+def _support_note(data: MetricInput, values: Sequence[float | None]) -> str:
+    without = sum(value is None for value in values)
+    return f"{without} of {len(values)} summaries have no name and no number and are left out" if without else ""
+
+
+def _copied(data: MetricInput) -> dict[str, MetricResult]:
+    results = {}
+    for name, word, measure in (("copy-rate", "coverage", coverage), ("copy-density", "density", density)):
+        statistic = RatioStatistic.mean(_of_sources(measure)(data))
+        results[name] = MetricResult(statistic=statistic, implementation=f"{word}: {FRAGMENTS}")
+    return results
+
+
+def _novel(n: int) -> Metric:
+    compute = _of_sources(lambda text, source: novelty(text, source, n))
+    return mean_metric(f"novel-{n}", compute, lambda data: NOVELTY, SOURCE)
+
+
+def _repeated(data: MetricInput) -> dict[str, MetricResult]:
+    values = {f"repetition-{n}": [repetition(text, n) for text in data.texts] for n in NS}
+    values["repeated-sentences"] = [repeated_sentences(text) for text in data.texts]
+    return {
+        name: MetricResult(statistic=RatioStatistic.mean(numbers), implementation=REPETITION)
+        for name, numbers in values.items()
+    }
+
+
+def _length_note(data: MetricInput, values: Sequence[float | None]) -> str:
+    empty = sum(not value for value in values)
+    return f"{empty} summaries have no word" if empty else ""
+
+
+METRICS = {
+    "support": mean_metric(
+        "support", _support, lambda data: support_implementation(data.tagger), SOURCE, note=_support_note
+    ),
+    "copy-rate": Metric(compute=_copied, outputs=("copy-rate", "copy-density"), needs=(SOURCE,)),
+    **{f"novel-{n}": _novel(n) for n in NS},
+    "repetition": Metric(compute=_repeated, outputs=(*(f"repetition-{n}" for n in NS), "repeated-sentences")),
+    "length": mean_metric(
+        "length",
+        lambda data: [float(len(tokens(text))) for text in data.texts],
+        lambda data: f"number of {DESCRIPTION}",
+        note=_length_note,
+    ),
+}

@@ -1,7 +1,4 @@
-"""NIST as a function of sums over texts, so that texts can be drawn again without reading them again.
-
-NIST, by NLTK.
-"""
+"""NIST by NLTK, and as a function of sums over texts, so that texts can be resampled."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unbottle.eval.bootstrap import CorpusStatistic, MetricResult
+from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput
 from unbottle.eval.metrics.tokens import WORDS, ngrams, words
 
 N = 5
@@ -20,15 +19,16 @@ BETA = math.log(0.5) / math.log(1.5) ** 2  # a text of 2/3 of the length has hal
 
 
 def nist_sums(texts: Sequence[str], references: Sequence[str]) -> np.ndarray:
-    """A row for each text: what NIST adds up. The information of an n-gram is that in all references together:
+    """A row for each text with the terms that NIST sums up.
 
-    log2(occurrences of its first n - 1 words / its own); for n = 1, of all words.
+    The information of an n-gram is log2(occurrences of its first n - 1 words / its own) in all references together; for
+    n = 1, the first count is that of all words.
     """
-    made, true = [words(text) for text in texts], [words(text) for text in references]
+    generated, true = [words(text) for text in texts], [words(text) for text in references]
     counts = Counter(ngram for reference in true for n in range(1, N + 1) for ngram in ngrams(reference, n))
     total = sum(len(reference) for reference in true)
-    rows = np.zeros((len(made), COLUMNS))
-    for row, text, reference in zip(rows, made, true, strict=True):
+    rows = np.zeros((len(generated), COLUMNS))
+    for row, text, reference in zip(rows, generated, true, strict=True):
         for n in range(1, N + 1):
             have = Counter(ngrams(text, n))
             shared = have & Counter(ngrams(reference, n))
@@ -43,19 +43,19 @@ def nist_sums(texts: Sequence[str], references: Sequence[str]) -> np.ndarray:
 
 def nist_of(sums: np.ndarray) -> np.ndarray:
     """NIST of sums of rows: sum over n of information / n-grams, times exp(beta log(min(1, length / length'))^2)."""
-    information, number, made, true = sums[:, :N], sums[:, N : 2 * N], sums[:, -2], sums[:, -1]
-    found = np.zeros(len(sums))
-    there = (made > 0) & (true > 0)
+    information, number, length, true_length = sums[:, :N], sums[:, N : 2 * N], sums[:, -2], sums[:, -1]
+    scores = np.zeros(len(sums))
+    nonempty = (length > 0) & (true_length > 0)
     shares = np.divide(information, number, out=np.zeros(information.shape), where=number > 0)
-    shorter = np.minimum(made[there] / true[there], 1.0)
-    found[there] = shares[there].sum(1) * np.exp(BETA * np.log(shorter) ** 2)
-    return found
+    shorter = np.minimum(length[nonempty] / true_length[nonempty], 1.0)
+    scores[nonempty] = shares[nonempty].sum(1) * np.exp(BETA * np.log(shorter) ** 2)
+    return scores
 
 
 def nist(texts: Sequence[str], references: Sequence[str]) -> float:
-    """Of all texts together: information that their n-grams of 1 to 5 words share with their reference, for length.
+    """The score of all texts together: the information of n-grams of 1 to 5 words shared with their references.
 
-    Orders of n-grams that no text has say nothing; NLTK divides by zero there, so it is asked for the others only.
+    NLTK divides by zero for lengths of n-grams that no text has, so it gets the others only.
     """
     try:
         from nltk.translate.nist_score import corpus_nist
@@ -72,3 +72,16 @@ def nist(texts: Sequence[str], references: Sequence[str]) -> float:
 def implementation() -> str:
     version = importlib.metadata.version("nltk")
     return f"nltk {version}, corpus_nist, n-grams of 1 to {N} words; {WORDS}"
+
+
+def _compute(data: MetricInput) -> dict[str, MetricResult]:
+    statistic = CorpusStatistic(
+        value=nist(data.texts, data.references),
+        counted=len(data.texts),
+        sums=nist_sums(data.texts, data.references),
+        function=nist_of,
+    )
+    return {"nist": MetricResult(statistic=statistic, implementation=implementation())}
+
+
+METRICS = {"nist": Metric(compute=_compute, outputs=("nist",), needs=(REFERENCE,))}

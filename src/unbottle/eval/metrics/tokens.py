@@ -1,7 +1,4 @@
-"""Words and sentences for metrics that compare a summary with its source, in any script.
-
-Words for the metrics that count n-grams.
-"""
+"""Words, sentences and n-grams, as the metrics count them."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ def sentences(text: str) -> list[str]:
     return [part for part in parts if tokens(part)]
 
 
-def ngrams(found: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    return [tuple(found[i : i + n]) for i in range(len(found) - n + 1)]
+def ngrams(sequence: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(sequence[i : i + n]) for i in range(len(sequence) - n + 1)]
 
 
 WORDS = "words between spaces, lower case"
