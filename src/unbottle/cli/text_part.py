@@ -42,7 +42,7 @@ class TextPart:
         self.check()
         part, places = self._chosen()
         if places is None:
-            corpus = Corpus.of(self.data, tokenizer, column=self.column)
+            corpus = Corpus.read(self.data, tokenizer, column=self.column)
             ids, whole = getattr(corpus, part), sum(map(len, (corpus.train, corpus.valid, corpus.test)))
             about = (
                 f"the part {part!r} of {self.data}, cut 96/2/2: {len(ids):,} of {whole:,} tokens. --part all takes all"
