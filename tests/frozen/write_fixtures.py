@@ -73,7 +73,9 @@ def write_texts() -> None:
     lines = [sentence() for _ in range(260)]
     Path(saved.LONGER).write_text("\n".join(lines) + "\n", encoding="utf-8")
     Path(saved.TEXT).write_text("\n".join(lines[:80]) + "\n", encoding="utf-8")
-    pairs = [{"document": f"{one} {other}", "summary": one} for one, other in zip(lines[:60], lines[60:120], strict=True)]
+    pairs = [
+        {"document": f"{one} {other}", "summary": one} for one, other in zip(lines[:60], lines[60:120], strict=True)
+    ]
     Path(saved.PAIRS).write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
 
 
