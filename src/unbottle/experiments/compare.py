@@ -48,18 +48,9 @@ PAPER = "form=paper"  # diverges on current models at the learning rate of the o
 METHODS = (PLAIN, "softmax", SOFTMAX, *OTHERS, f"{SOFTMAX} {PAPER}", f"{CPR} {PAPER}")
 LEARNING_RATES = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4)
 ROWS = Settings(
-    output="",
-    train="head",
-    length=256,
-    batch=2,
-    eps=TINY,
-    clip=1.0,
-    schedule="linear",
-    warmup_steps=10,
-    report_to=(),
-    save_every=None,
-    keep=1,
-)
+    output="", train="head", length=256, batch=2, eps=TINY, clip=1.0, schedule="linear", warmup_steps=10,
+    report_to=(), save_every=None, keep=1,
+)  # fmt: skip
 DEMO_MODEL = "smollm2"  # the name of the model that the demo downloads
 EVAL_BATCH = 2  # windows: their logits take 100 MB with a vocabulary of 49,152
 

