@@ -108,7 +108,7 @@ def compare(
     if not dry_run:
         check_model(model)
         check_place(data, TEXT_NAMES if pairs is None else NAMED)
-    from unbottle.experiments.compare import CompareWorkspace, Comparison, fetch_backbones, select_rows
+    from unbottle.experiments.compare import CompareWorkspace, Comparison, select_rows
     from unbottle.experiments.compare import compare as compare_models
     from unbottle.experiments.compare_summaries import (
         SummaryCompareWorkspace,
@@ -145,7 +145,8 @@ def compare(
         settings = {"methods": rows, "seeds": list(range(seeds)), "work": str(work), "output": str(output)}
         print(json.dumps({**settings, "comparison": preset.to_dict()}, indent=1))
         return
-    from unbottle.cli.models import language_model, refuse_other_kind
+    from unbottle.cli.models import fetched, language_model, refuse_other_kind
+    from unbottle.experiments.presets import Backbone
     from unbottle.progress import one_line_warnings
 
     more = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
@@ -153,9 +154,9 @@ def compare(
     more += f" --tagger {preset.to_dict()['tagger']}" if tagger and pairs is None else ""
     more += f" --seeds {seeds}" + "".join(f" --method {shlex.quote(row)}" for row in method or ())
     command = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{more}"
+    path = fetched(model)
+    preset = replace(preset, backbones={size: Backbone(pretrained=path)})
     with one_line_warnings(), progress() as report:
-        preset = replace(preset, backbones=fetch_backbones(preset.backbones, report))
-        path = str(preset.backbones[size].pretrained)
         config = refuse_other_kind(path, encoder_decoder=pairs is not None)
         workspace = (CompareWorkspace if pairs is None else SummaryCompareWorkspace)(
             work, preset, data, progress=report, threads=threads

@@ -23,7 +23,6 @@ from unbottle.eval import Perplexity, perplexity, tagger
 from unbottle.eval.logit_rank import effective_rank, gradient_share
 from unbottle.eval.perplexity import likely_tokens
 from unbottle.experiments.corpora import Corpus, content_hash, standard_library
-from unbottle.experiments.demo_model import SMOLLM2, fetch_model, user_cache
 from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics, plot_perplexities
 from unbottle.experiments.paired import differences_to
 from unbottle.experiments.presets import Backbone, Json, Preset
@@ -51,7 +50,6 @@ ROWS = Settings(
     output="", train="head", length=256, batch=2, eps=TINY, clip=1.0, schedule="linear", warmup_steps=10,
     report_to=(), save_every=None, keep=1,
 )  # fmt: skip
-DEMO_MODEL = "smollm2"  # the name of the model that the demo downloads
 EVAL_BATCH = 2  # windows: their logits take 100 MB with a vocabulary of 49,152
 
 
@@ -113,16 +111,6 @@ class Comparison(Preset):
 def without_paths(backbones: dict[str, Backbone]) -> dict[str, Backbone]:
     return {
         title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
-        for title, backbone in backbones.items()
-    }
-
-
-def fetch_backbones(backbones: dict[str, Backbone], progress: Progress) -> dict[str, Backbone]:
-    """The same backbones, with the model of the demo downloaded if it is one of them."""
-    return {
-        title: Backbone(pretrained=str(fetch_model(SMOLLM2, user_cache(), progress)))
-        if backbone.pretrained == DEMO_MODEL
-        else backbone
         for title, backbone in backbones.items()
     }
 
