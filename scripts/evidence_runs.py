@@ -8,9 +8,10 @@ from statistics import mean
 from typing import Any
 
 from unbottle.experiments import compare_summaries
-from unbottle.experiments.compare import CPR, METHODS, SOFTMAX, together
-from unbottle.experiments.results import Row
-from unbottle.experiments.row_spec import Variant
+from unbottle.experiments.compare import CPR, METHODS, SOFTMAX
+from unbottle.experiments.paired import differences_to
+from unbottle.experiments.results import ResultRow
+from unbottle.experiments.row_spec import RowSpec
 from unbottle.report import Estimate
 from unbottle.tables import markdown
 
@@ -50,7 +51,7 @@ def in_order(methods: tuple[str, ...]) -> tuple[str, ...]:
 
 def label(method: str) -> str:
     """Shorter than its title: what differs between rows of this page can be told from its value."""
-    variant = Variant.parse(method)
+    variant = RowSpec.parse(method)
     if variant.method is None:
         return variant.title
     told = (value if name in ("form", "convention") else f"{name} {value}" for name, value in variant.options)
@@ -69,13 +70,15 @@ class Results:
         self.preset, self.data = data["settings"]["preset"], data["settings"]["data"]
         self.note = (folder / "table.md").read_text(encoding="utf-8")
         self.rows: dict[str, dict[int, dict[str, Any]]] = {}
-        order = [str(Variant.parse(method)) for method in in_order(methods) if not method.startswith(f"{PLAIN} ")]
+        order = [str(RowSpec.parse(method)) for method in in_order(methods) if not method.startswith(f"{PLAIN} ")]
         places = {method: place for place, method in enumerate(order)}
         for row in sorted(data["rows"], key=lambda row: (places.get(row["method"], len(places)), row["seed"])):
             self.rows.setdefault(row["method"], {})[row["seed"]] = row["found"]
         self.baseline = next(f"{baseline}{form}" for form in FORMS if f"{baseline}{form}" in self.rows)
-        rows = [Row(method, seed, "", found) for method, seeds in self.rows.items() for seed, found in seeds.items()]
-        self.together = together(None, rows, baseline=self.baseline)
+        rows = [
+            ResultRow(method, seed, "", found) for method, seeds in self.rows.items() for seed, found in seeds.items()
+        ]
+        self.together = differences_to(self.baseline, rows)
 
     @property
     def command(self) -> str:

@@ -32,7 +32,7 @@ class Line:
 
 LINES = {
     "demo": Line(
-        works="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.experiments.demo:demo", quick=False,
+        works="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.experiments.demo:run_demo", quick=False,
         method="it compares two methods of its own", file="its text is the standard library", model="it has its own",
         elsewhere=("--plan full --seeds 1 --output {output} --cache {wrong}",),
     ),
@@ -65,14 +65,14 @@ LINES = {
     ),
     "reproduce": Line(
         works="order-bias --preset tiny --data {text} --method softmax+mi --work {output}-work --output {output}",
-        interrupt="unbottle.experiments.workspace:Lab.trained", quick=False,
+        interrupt="unbottle.experiments.workspace:LanguageWorkspace.trained_model", quick=False,
         method=("... --method {wrong}",), file=("... --data {wrong}",), model="its presets name them",
         elsewhere=("... --work {wrong}",),
     ),
     "compare": Line(
         works="--model {causal} --data {text} --tokens 64 --valid-tokens 16 --test-tokens 16 --length 8 --seeds 1 "
         "--lr 1e-3 --method softmax+c --work {output}-work --output {output}",
-        interrupt="unbottle.experiments.compare:CompareLab.trained", quick=False,
+        interrupt="unbottle.experiments.compare:CompareWorkspace.trained_model", quick=False,
         method=("... --method {wrong}",), file=("... --data {wrong}",), model=("... --model {wrong}",),
         elsewhere=("... --work {wrong}",),
     ),

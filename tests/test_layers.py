@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
     "report": {"matplotlib"},
-    "experiments": {"torch", "transformers", "tokenizers", "numpy"},
+    "experiments": {"torch", "transformers", "tokenizers", "numpy", "datasets"},
     "app": {"gradio"},
     "cli": {"typer", "rich", "yaml", "transformers", "torch", "datasets", "packaging"},
 }

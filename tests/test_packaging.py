@@ -27,7 +27,7 @@ EXTRAS = {  # layer: the extras with which it is installed. The other layers hav
     "eval": ("eval",),
     "bench": ("bench",),
     "report": ("bench",),
-    "recipes": ("demo",),
+    "experiments": ("demo",),
     "app": ("app",),
 }
 DISTRIBUTIONS = {"yaml": "pyyaml", "mauve": "mauve-text"}  # the import names that are not the distribution's name

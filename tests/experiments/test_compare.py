@@ -17,11 +17,18 @@ import tiny_summaries
 
 from unbottle.cli.main import main
 from unbottle.eval import perplexity
-from unbottle.experiments.compare import METHODS, SOFTMAX, comparison, comparison_of, spread, together
-from unbottle.experiments.compare_summaries import rows_from
-from unbottle.experiments.results import Row
-from unbottle.experiments.row_spec import Variant
-from unbottle.experiments.runner import reproduce
+from unbottle.experiments.compare import (
+    METHODS,
+    SOFTMAX,
+    Comparison,
+    comparison_experiment,
+    select_rows,
+    spread_windows,
+)
+from unbottle.experiments.paired import differences_to
+from unbottle.experiments.results import ResultRow
+from unbottle.experiments.row_spec import RowSpec
+from unbottle.experiments.runner import run_experiment
 
 BASELINE = SOFTMAX
 ROWS = ("plain", BASELINE, "softmax+cpr:3,9+mi form=paper")
@@ -89,10 +96,10 @@ def test_before_is_the_plain_model(whole: Path, made: Path) -> None:
     """From stored states, by a fresh head, what the model itself says."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from unbottle.experiments.compare import windows_of
+    from unbottle.experiments.compare import read_windows
 
     spelling = AutoTokenizer.from_pretrained(made / "model")
-    windows = windows_of(str(made / "text.txt"), spelling, 16, {"test": 160})["test"]
+    windows = read_windows(str(made / "text.txt"), spelling, 16, {"test": 160})["test"]
     found = perplexity(AutoModelForCausalLM.from_pretrained(made / "model"), windows)
     data = read(whole, "text.txt-head")
     before = next(row["found"] for row in data["rows"] if row["method"] == "plain")
@@ -148,7 +155,7 @@ def test_a_training_that_breaks_is_a_result(made: Path, tmp_path: Path, capsys) 
     assert "learning rate 0.001" in shown, "the one that did not break"
     assert next(line for line in shown.splitlines() if "(lr 1e9)" in line).split("|")[3].strip() == "broken"
     assert compare(made, tmp_path / "other", "--lr", "1e8", "--lr", "1e9", "--seeds", "1", rows=(BASELINE,)) == 2
-    assert "training broke with each. Give lower rates." in capsys.readouterr().err
+    assert "training diverged with each. Give lower learning rates." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("train", ["all", "lora"])
@@ -165,21 +172,20 @@ def test_two_at_once_share_the_rows(tmp_path: Path) -> None:
     rows = (BASELINE, "softmax", "softmax+c", "softmax+p", "mos")
     measured, both = [], threading.Barrier(2, timeout=10)
 
-    def measure(lab, method, seed, size):
+    def measure(workspace, row):
         if len(measured) < 2:
             both.wait()  # the first rows of both are measured at the same time, so they are different ones
-        measured.append((method, seed))
+        measured.append((row.method, row.seed))
         return {"perplexity": 1.0, "windows": [[1.0, 2], [3.0, 4]]}
 
     def work() -> None:
-        lab = SimpleNamespace(
-            folder=tmp_path / "work", data="text", preset=None, settings={"data": "text", "preset": {}},
-            suffix=lambda data: "", report=lambda *told: None,
-        )  # fmt: skip
-        experiment = replace(
-            comparison_of(rows, "name", title="", told="told", lr=1, baseline=BASELINE), measure=measure, plot=None
+        workspace = SimpleNamespace(
+            folder=tmp_path / "work", settings={"data": "text", "preset": {}}, progress=lambda *args: None
         )
-        reproduce(experiment, lab, tmp_path, seeds=(0, 1), sizes=("m",))  # type: ignore[arg-type]
+        comparison = comparison_experiment(rows, "name", title="", command="it", lr=1, baseline=BASELINE)
+        experiment = replace(comparison, measure=measure, plot=None)
+        keys = experiment.rows(None, (0, 1), sizes=("m",))  # type: ignore[arg-type]
+        run_experiment(experiment, workspace, tmp_path / "name", keys)  # type: ignore[arg-type]
 
     other = threading.Thread(target=work)
     other.start()
@@ -190,32 +196,32 @@ def test_two_at_once_share_the_rows(tmp_path: Path) -> None:
 
 
 def test_windows_from_all_over_a_text() -> None:
-    windows = spread(np.arange(103), 10, 35, "test")
+    windows = spread_windows(np.arange(103), 10, 35, "test")
     assert [int(windows[place]["input_ids"][0]) for place in range(len(windows))] == [0, 20, 50, 70]
     with pytest.raises(ValueError, match="the part 'test' of the text has 103 tokens, and 110 are wanted"):
-        spread(np.arange(103), 10, 101, "test")
+        spread_windows(np.arange(103), 10, 101, "test")
 
 
 def test_rows() -> None:
-    assert rows_from(()) == [str(Variant.parse(method)) for method in METHODS]
+    assert select_rows(()) == [str(RowSpec.parse(method)) for method in METHODS]
     assert len(METHODS) == 15, "as the help says"
-    assert rows_from(["softmax", "softmax"]) == [BASELINE, "softmax"], "something to compare with"
+    assert select_rows(["softmax", "softmax"]) == [BASELINE, "softmax"], "something to compare with"
 
 
 def test_only_seeds_that_both_have() -> None:
     windows = [[[10.0, 5], [20.0, 5]], [[11.0, 5], [21.0, 5]], [[0.0, 5], [0.0, 5]]]
-    rows = [Row(BASELINE, seed, "m", {"windows": windows[seed]}) for seed in (0, 1)]
-    rows += [Row("softmax", seed, "m", {"windows": windows[seed]}) for seed in (0, 2)]
-    found = together(None, rows, baseline=BASELINE)  # a lab is not needed
+    rows = [ResultRow(BASELINE, seed, "m", {"windows": windows[seed]}) for seed in (0, 1)]
+    rows += [ResultRow("softmax", seed, "m", {"windows": windows[seed]}) for seed in (0, 2)]
+    found = differences_to(BASELINE, rows)
     assert found["softmax"]["difference"] == "+0.0%"
     assert found["softmax"]["wins"] == "0 of 1"
     assert BASELINE not in found
-    broken = [Row("softmax", seed, "m", {"broken": "the loss exploded"}) for seed in (3, 4)]
-    assert together(None, rows + broken, baseline=BASELINE)["softmax"]["wins"] == "0 of 1 and 2 broken"
+    broken = [ResultRow("softmax", seed, "m", {"broken": "the loss exploded"}) for seed in (3, 4)]
+    assert differences_to(BASELINE, rows + broken)["softmax"]["wins"] == "0 of 1 and 2 broken"
 
 
 def test_paths_stay_here() -> None:
-    told = comparison("/somewhere/models/mine", "text", tagger="spacy:/somewhere/models/small").to_dict()
+    told = Comparison.create("/somewhere/models/mine", "text", tagger="spacy:/somewhere/models/small").to_dict()
     assert told["backbones"] == {"mine": {"pretrained": "mine", "config": {}}}
     assert told["tagger"] == "spacy:small"
 
@@ -261,6 +267,6 @@ def test_kinds_of_models(pairs: Path, made: Path, tmp_path: Path, capsys) -> Non
     assert main(["compare", "--model", str(made / "model"), *given]) == 2
     assert "is not an encoder-decoder (gpt2). This takes one, such as T5 or BART." in capsys.readouterr().err
     assert compare_pairs(pairs, tmp_path, "--lr", "1", "--lr", "2") == 2
-    assert "--lr 1, 2: give one, where summaries are learnt." in capsys.readouterr().err
+    assert "--lr 1, 2: give one learning rate with --pairs." in capsys.readouterr().err
     assert compare_pairs(pairs, tmp_path, "--method", "softmax+ce lr=1,2") == 2
-    assert "'softmax+ce lr=1,2': give one learning rate, where summaries are learnt." in capsys.readouterr().err
+    assert "'softmax+ce lr=1,2': give one learning rate with --pairs." in capsys.readouterr().err

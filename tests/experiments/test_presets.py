@@ -16,13 +16,13 @@ RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
 def test_results_in_the_repository_can_be_continued(path: Path) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))
     told = data["settings"]["preset"]
-    preset = EXPERIMENTS[data["experiment"]].lab.presets[told["name"]]
+    preset = EXPERIMENTS[data["experiment"]].workspace.presets[told["name"]]
     assert json.loads(json.dumps(preset.to_dict())) == told
 
 
 def test_the_paper_trains_longer_on_booksum_and_slower_with_bart_large() -> None:
     paper = SUMMARY_PRESETS["paper"]
-    found = {(data, size): paper.rows_of(size, data) for data in ("xsum", "booksum") for size in paper.table}
+    found = {(data, size): paper.row_settings(size, data) for data in ("xsum", "booksum") for size in paper.table}
     assert {key for key, rows in found.items() if rows.epochs == 5.0} == {("booksum", size) for size in paper.table}
     assert {key for key, rows in found.items() if rows.lr != 5e-5} == {("booksum", "BART Large")}
     assert found["booksum", "BART Large"].lr == 1e-5

@@ -101,8 +101,8 @@ def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
     [
         (["table9"], "experiment 'table9': unknown. Known: table1"),
         (["table1", "--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
-        (["table1", "--method", "softmax+e"], "method 'softmax+e': no row of table1"),
-        (["table1", "--size", "medium"], "size 'medium': no backbone of table1. There are: small."),
+        (["table1", "--method", "softmax+e"], "method 'softmax+e': not a row of table1"),
+        (["table1", "--size", "medium"], "size 'medium': not a backbone of table1. Known: small."),
         (["table1", "--preset", "tiny"], "has no text of its own. Name one with --data."),
         (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),
     ],
@@ -181,3 +181,29 @@ def test_a_model_that_is_nowhere_is_refused_before_anything_is_written(text, tmp
     assert main(["reproduce", "table1", "--preset", "paper", "--data", str(text)]) == 2
     assert "model 'gpt2' is no folder here, and the Hub can not be reached" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_diverged_training_is_a_row(text, folders, tmp_path, monkeypatch, capsys) -> None:
+    """The other rows are run, the table says which one diverged, and it is not trained again."""
+    from unbottle.experiments import workspace
+    from unbottle.train.divergence import DivergenceError
+
+    train = workspace.train_lm
+
+    def diverging(model, *args, **options):
+        if hasattr(model, "head") and str(model.head.config.method) == "mos":
+            raise DivergenceError("loss is NaN at step 2, on rows 1, 2")
+        return train(model, *args, **options)
+
+    monkeypatch.setattr(workspace, "train_lm", diverging)
+    rows = ["softmax", "mos", "mos+mi"]
+    assert reproduce("table1", text, (folders[0], tmp_path), rows=rows) == 0
+    data = json.loads((tmp_path / "table1" / "results.json").read_text(encoding="utf-8"))
+    found = {row["method"]: row["found"] for row in data["rows"]}
+    assert found["mos"] == {"broken": "loss is NaN at step 2"}
+    assert found["mos+mi"]["perplexity"] > 0
+    assert set(data["together"]) == {"softmax", "mos+mi"}
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| MoS  "))
+    assert line.split("|")[2].strip() == "broken"
+    monkeypatch.setattr(workspace, "train_lm", lambda *args, **options: pytest.fail("trained again"))
+    assert reproduce("table1", text, (folders[0], tmp_path), rows=rows) == 0

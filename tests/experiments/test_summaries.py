@@ -9,8 +9,8 @@ import pytest
 from unbottle.cli.main import main
 from unbottle.experiments.catalog import EXPERIMENTS
 from unbottle.experiments.corpora import PairCorpus
-from unbottle.experiments.paper_summaries import SUMMARIES, SUMMARY_COLUMNS
-from unbottle.experiments.results import Row
+from unbottle.experiments.paper import SUMMARIES, SUMMARY_COLUMNS
+from unbottle.experiments.results import ResultRow
 
 pytestmark = pytest.mark.filterwarnings("default:.*left out:UserWarning")
 METHODS = EXPERIMENTS["summarization"].methods
@@ -46,7 +46,7 @@ def write(folder, **parts: list[dict]):
 def _quick():
     """Times are of one round, and after each row an empty picture is drawn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unbottle.experiments.runner.ROUNDS", 1)
+        patch.setattr("unbottle.experiments.language_tables.ROUNDS", 1)
         patch.setattr("unbottle.report.plots.dots", lambda values, path, **options: path.touch())
         yield
 
@@ -116,11 +116,11 @@ def test_the_paper_s_numbers_of_these_data_stand_beside(done) -> None:
 def test_the_picture_has_a_dot_for_every_row(done, tmp_path, monkeypatch) -> None:
     drawn = {}
     monkeypatch.setattr("unbottle.report.plots.dots", lambda values, path, **options: drawn.update(values))
-    rows = [Row(**row) for row in results(done)["rows"]]
+    rows = [ResultRow.from_json(row) for row in results(done)["rows"]]
     EXPERIMENTS["summarization"].plot(rows, tmp_path / "plot.png")
     assert len(drawn) == len(rows)
     assert drawn["BART, S + CE"].mean == next(
-        row.found["perplexity"] for row in rows if (row.size, row.method) == ("BART", "softmax+ce")
+        row.metrics["perplexity"] for row in rows if (row.size, row.method) == ("BART", "softmax+ce")
     )
 
 
@@ -134,7 +134,7 @@ def test_all_methods_start_alike_and_see_the_same_pairs_in_the_same_order(done) 
 
 def test_what_is_done_is_not_done_again(done, pairs, monkeypatch, capsys) -> None:
     before = results(done)["rows"]
-    for name in ("summary_lab.train_summarize", "summaries.write_summaries"):
+    for name in ("workspace.train_summarize", "summary_tables.write_summaries"):
         monkeypatch.setattr(f"unbottle.experiments.{name}", lambda *args, **options: pytest.fail("done again"))
     assert reproduce(pairs, done) == 0
     assert results(done)["rows"] == before
@@ -169,12 +169,12 @@ def test_a_stopped_run_keeps_its_rows_and_its_summaries(done, pairs, tmp_path, m
 
         write(model, *args, **options | {"report": report})
 
-    monkeypatch.setattr(summaries, "write_summaries", stopped)
+    monkeypatch.setattr(summary_tables, "write_summaries", stopped)
     rows = ("--size", "T5", "--method", "softmax", "--method", "pg")
     assert reproduce(pairs, folders, *rows) == 130
     assert [row["method"] for row in results(folders)["rows"]] == ["softmax"]
     assert len(kept.read_text(encoding="utf-8").splitlines()) == 5
-    monkeypatch.setattr(summaries, "write_summaries", write)
+    monkeypatch.setattr(summary_tables, "write_summaries", write)
     assert reproduce(pairs, folders, *rows) == 0
     again = {row["method"]: row["found"] for row in results(folders)["rows"]}
     for method in ("softmax", "pg"):
@@ -196,11 +196,11 @@ def test_seeds_differ_in_their_samples(done, pairs, tmp_path) -> None:
 def test_one_file_keeps_its_end_for_the_test(tmp_path) -> None:
     rows = [{"document": row["dialogue"], "summary": row["summary"]} for row in dialogues(100, seed=3)]
     folder = write(tmp_path / "data", mine=rows)
-    corpus = PairCorpus.of(str(folder / "mine.jsonl"))
+    corpus = PairCorpus.read(str(folder / "mine.jsonl"))
     assert corpus.train["document"][:] + corpus.test["document"][:] == [row["document"] for row in rows]
     assert len(corpus.test) == 2
     with pytest.raises(ValueError, match="20 pairs are too few"):
-        PairCorpus.of(str(write(tmp_path / "few", mine=rows[:20]) / "mine.jsonl"))
+        PairCorpus.read(str(write(tmp_path / "few", mine=rows[:20]) / "mine.jsonl"))
 
 
 TWICE = [row | {"id": "a"} for row in dialogues(2, seed=4)]
@@ -231,8 +231,8 @@ def test_another_data_set_in_the_same_folder_is_refused(done, tmp_path, capsys) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--size", "GPT-2"], "size 'GPT-2': no backbone of summarization. There are: T5, BART."),
-        (["--method", "mos"], "method 'mos': no row of summarization"),
+        (["--size", "GPT-2"], "size 'GPT-2': not a backbone of summarization. Known: T5, BART."),
+        (["--method", "mos"], "method 'mos': not a row of summarization"),
         (["--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
         (["--preset", "tiny"], "has no text of its own. Name one with --data."),
         (["--data", "nowhere.jsonl"], "nowhere.jsonl"),

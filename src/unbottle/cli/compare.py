@@ -1,4 +1,4 @@
-"""unbottle compare: output layers on a model and a text of one's own."""
+"""unbottle compare: compare output layers on your own model and text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from unbottle.progress import progress
 EXAMPLES = """
 unbottle compare --model smollm2 --data python
 unbottle compare --model HuggingFaceTB/SmolLM2-135M --data my-text.txt --tokens 100000
-unbottle compare --model smollm2 --data wikitext-2 --method softmax+mi --method "softmax+c+mi form=difference"
+unbottle compare --model smollm2 --data wikitext-2 --method softmax+mi --method "softmax+c+mi form=residual"
 unbottle compare --model smollm2 --data wikitext-2 --train all --lr 1e-5 --seeds 1
 unbottle compare --model t5-small --data samsum --pairs 1600 --lr 3e-4 --seeds 1 --train all
 """
@@ -42,52 +42,65 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="METHOD",
-            help='Rows, as softmax+c+mi or "softmax+c+mi form=paper"; repeatable. [fifteen]',
+            help='A row, as softmax+c+mi or "softmax+c+mi form=paper"; repeatable. [fifteen rows]',
         ),
     ] = None,
-    train: Annotated[str, typer.Option(metavar="WHAT", help="head, all or lora.")] = "head",
-    tokens: Annotated[int, typer.Option(metavar="N", help="To train on.", min=1)] = 24_576,
-    valid_tokens: Annotated[int, typer.Option(metavar="N", help="To choose a learning rate by.", min=1)] = 4_096,
-    test_tokens: Annotated[int, typer.Option(metavar="N", help="Held out.", min=1)] = 12_288,
-    length: Annotated[int, typer.Option(metavar="N", help="Tokens of a window, or of a document.", min=2)] = 256,
+    train: Annotated[str, typer.Option(metavar="WHAT", help="Weights to train: head, all or lora.")] = "head",
+    tokens: Annotated[int, typer.Option(metavar="N", help="Number of training tokens.", min=1)] = 24_576,
+    valid_tokens: Annotated[
+        int, typer.Option(metavar="N", help="Number of validation tokens, to choose a learning rate.", min=1)
+    ] = 4_096,
+    test_tokens: Annotated[int, typer.Option(metavar="N", help="Number of held-out tokens.", min=1)] = 12_288,
+    length: Annotated[
+        int, typer.Option(metavar="N", help="Maximum number of tokens of a window or document.", min=2)
+    ] = 256,
     pairs: Annotated[
         int | None,
-        typer.Option(metavar="N", help="To train on, of documents and summaries: for encoder-decoder models.", min=1),
+        typer.Option(
+            metavar="N", help="Number of training pairs of document and summary, for an encoder-decoder.", min=1
+        ),
     ] = None,
     test_pairs: Annotated[
-        int, typer.Option(metavar="N", help="Held out, with --pairs; of up to 100, summaries are written.", min=1)
+        int,
+        typer.Option(
+            metavar="N", help="Number of held-out pairs, with --pairs; summaries are generated for up to 100.", min=1
+        ),
     ] = 400,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Windows or pairs of a step. [2 or 8]", min=1)] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Batch size: windows or pairs. [2 or 8]", min=1)
+    ] = None,
     lr: Annotated[
         list[float] | None,
         typer.Option(
-            metavar="RATE", help="Learning rate; of several, the best for the baseline is for all rows. [1e-6 to 3e-4]"
+            metavar="RATE", help="Learning rate; repeatable: the best one for the baseline is used. [1e-6 to 3e-4]"
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="How many: 0, 1, ... N - 1.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds: 0, 1, ... N - 1.", min=1)] = 3,
     tagger: Annotated[
         str | None,
         typer.Option(
-            metavar="TAGGER", help="Of names: auto, spacy, spacy:PATH, nltk, rules, identifiers. [by the text]"
+            metavar="TAGGER",
+            help="Tagger of proper nouns: auto, spacy, spacy:PATH, nltk, rules, identifiers. [by the text]",
         ),
     ] = None,
     gradients: Annotated[
-        int, typer.Option(metavar="N", help="Also measure the share of the gradient at N positions (slow).", min=0)
+        int, typer.Option(metavar="N", help="Measure the gradient share at N positions (slow).", min=0)
     ] = 0,
-    keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep what is trained, not numbers only.")] = False,
-    work: Annotated[Path | None, typer.Option(metavar="DIR", help="For what takes long. [runs/compare-...]")] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="For results. [results/MODEL]")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads of torch. [all cores]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the trained models.")] = False,
+    work: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for hidden states and models. [runs/compare-...]")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results. [results/MODEL]")] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads. [all cores]")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config and exit.")] = False,
 ) -> None:
-    """Train several output layers on the same model and text, and say which is better, with intervals.
+    """Train several output layers on the same model and text, and compare them, with confidence intervals.
 
-    A learning rate is chosen for the baseline, softmax+mi, and used for
-    all rows that have none of their own: lr=1e-4, or several, as lr=3e-5,1e-4, of which the validation part chooses
-    one. Every row sees the same windows in the same order. Perplexity is split by where the true next word was. With
-    --pairs the model is an encoder-decoder, which learns from documents and summaries and writes summaries of others;
-    one learning rate. What is done is kept, row by row: the same command goes on where it was stopped, and several may
-    share the rows.
+    The learning rate that is best for the baseline, softmax+mi, is used for all rows that have none of their own. A row
+    may name one (lr=1e-4) or several (lr=3e-5,1e-4), of which the validation part chooses one. Every row sees the same
+    windows in the same order. Perplexity is split by where the true next word was. With --pairs, the model is an
+    encoder-decoder that learns to summarize, with one learning rate. Every row is saved when it is done: if
+    interrupted, rerun the same command to resume. Several processes may share the rows.
     """
     check_choice("train", train, ("head", "all", "lora"))
     for name in method or ():
@@ -95,47 +108,68 @@ def compare(
     if not dry_run:
         check_model(model)
         check_place(data, TEXT_NAMES if pairs is None else NAMED)
-    from unbottle.experiments.compare_summaries import comparison_from, rows_from, summary_comparison_from
+    from unbottle.experiments.compare import CompareWorkspace, Comparison, select_rows
+    from unbottle.experiments.compare import compare as compare_models
+    from unbottle.experiments.compare_summaries import (
+        SummaryCompareWorkspace,
+        SummaryComparison,
+        compare_summaries,
+        select_summary_rows,
+    )
 
-    how: Any
+    preset: Comparison | SummaryComparison
     if pairs is None:
-        parts = (tokens, valid_tokens, test_tokens)
-        how = comparison_from(model, data, train, tokens=parts, length=length, batch=batch, lrs=lr, tagger=tagger)
-        how = replace(how, gradients=gradients)
+        preset = Comparison.create(
+            model,
+            data,
+            train=train,
+            tokens=(tokens, valid_tokens, test_tokens),
+            length=length,
+            batch=batch,
+            lrs=lr,
+            tagger=tagger,
+            gradients=gradients,
+        )
+        rows = select_rows(method or ())
         amount = f"--tokens {tokens} --valid-tokens {valid_tokens} --test-tokens {test_tokens} --length {length}"
     else:
-        held = {"test_pairs": test_pairs, "length": length}
-        how = summary_comparison_from(model, data, train, pairs=pairs, batch=batch, lrs=lr, **held)
+        preset = SummaryComparison.create(
+            model, data, train=train, pairs=pairs, test_pairs=test_pairs, length=length, batch=batch, lrs=lr
+        )
+        rows = select_summary_rows(method or ())
         amount = f"--pairs {pairs} --test-pairs {test_pairs} --length {length}"
-    rows, size = rows_from(method or (), summaries=pairs is not None), next(iter(how.backbones))
+    size = next(iter(preset.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")
     output = output or Path(f"results/{size}")
     if dry_run:
-        chosen = {"methods": rows, "seeds": list(range(seeds)), "work": str(work), "output": str(output)}
-        print(json.dumps({**chosen, "comparison": how.to_dict()}, indent=1))
+        settings = {"methods": rows, "seeds": list(range(seeds)), "work": str(work), "output": str(output)}
+        print(json.dumps({**settings, "comparison": preset.to_dict()}, indent=1))
         return
-    from unbottle.cli.models import refuse_other_kind
-    from unbottle.experiments.compare import CompareLab
-    from unbottle.experiments.compare import compare as run
-    from unbottle.experiments.compare_summaries import SummaryCompareLab, compare_summaries, with_model
+    from unbottle.cli.models import fetched, refuse_other_kind
+    from unbottle.experiments.presets import Backbone
     from unbottle.hf.pretrained import language_model
     from unbottle.progress import one_line_warnings
 
-    rates = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
-    more = (f" --batch {batch}" if batch else "") + (f" --gradients {gradients}" if gradients else "")
-    more += f" --tagger {how.to_dict()['tagger']}" if tagger and pairs is None else ""
+    more = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
+    more += (f" --batch {batch}" if batch else "") + (f" --gradients {gradients}" if gradients else "")
+    more += f" --tagger {preset.to_dict()['tagger']}" if tagger and pairs is None else ""
     more += f" --seeds {seeds}" + "".join(f" --method {shlex.quote(row)}" for row in method or ())
-    told = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{rates}{more}"
+    command = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{more}"
+    path = fetched(model)
+    preset = replace(preset, backbones={size: Backbone(pretrained=path)})
     with one_line_warnings(), progress() as report:
-        how = with_model(how, report)
-        path = str(how.backbones[size].pretrained)
         config = refuse_other_kind(path, encoder_decoder=pairs is not None)
-        lab: Any = (CompareLab if pairs is None else SummaryCompareLab)(work, how, data, report=report, threads=threads)
-        lab.keep_models = keep_models
+        workspace = (CompareWorkspace if pairs is None else SummaryCompareWorkspace)(
+            work, preset, data, progress=report, threads=threads
+        )
+        workspace.keep_models = keep_models
         try:
             with language_model(path, config):
-                record = (run if pairs is None else compare_summaries)(lab, output, rows, seeds=range(seeds), told=told)
+                if isinstance(workspace, CompareWorkspace):
+                    results = compare_models(workspace, output, rows, seeds=range(seeds), command=command)
+                else:
+                    results = compare_summaries(workspace, output, rows, seeds=range(seeds), command=command)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    show(record.document())
-    print(f"\nWritten to {record.folder}")
+    show(results.markdown())
+    print(f"\nWritten to {results.folder}")

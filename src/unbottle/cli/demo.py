@@ -1,78 +1,80 @@
-"""What `unbottle demo` prints: the numbers, and what they say.
-
-unbottle demo: see softmax fail and CPR do better, on a real model, in minutes.
-"""
+"""unbottle demo: a softmax head and a CPR head on the same model, and what it prints about them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unbottle.tables import Estimate, aligned
 
+if TYPE_CHECKING:
+    from unbottle.experiments.presets import Json
+
 GROUPS = ("context", "top", "elsewhere")
 MEASURES = {"forward": "forward pass, {length} words", "decode": "step of decoding after {context}"}
 
 
-def document(found: Mapping[str, Any]) -> str:
-    """All parts, below each other."""
+def format_result(result: Json) -> str:
+    """The content of result.json as text for a terminal."""
     return "\n\n".join(
         [
-            about(found),
-            "Perplexity of text that was not trained on, by where the next word was (lower is better)\n"
-            + perplexities(found),
-            found["verdict"]["said"],
-            "The next word after a prompt, and the partition that set it\n" + next_words(found["words"]),
+            about(result),
+            "Perplexity of held-out text, by where the next word was (lower is better)\n" + perplexities(result),
+            result["verdict"]["said"],
+            "The next word after a prompt, and the partition that set it\n" + next_words(result["words"]),
             "Lists in different orders: probability of all listed words, evenness among them, how often another wins\n"
-            + orders(found["order"]),
-            "What it costs beside the plain model\n" + costs(found["cost"]),
+            + orders(result["order"]),
+            "Cost relative to the plain model\n" + costs(result["cost"]),
         ]
     )
 
 
-def about(found: Mapping[str, Any]) -> str:
-    model, text, training = found["model"], found["text"], found["training"]
+def about(result: Json) -> str:
+    """The model, the text and the training."""
+    model, text, training = result["model"], result["text"], result["training"]
     licence = f" ({model['licence']})" if model["licence"] else ""
     parts = [f"{text[part]['tokens']:,} tokens of {text[part]['files']} files" for part in ("train", "test")]
     return "\n".join(
         [
             f"Model: {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, frozen; {model['about']}",
             f"Text:  {text['what']} ({text['licence']}): {parts[0]} to train on, {parts[1]} held out",
-            f"Heads: {' and '.join(found['methods'].values())}, same hidden states, same order, one pass, "
+            f"Heads: {' and '.join(result['methods'].values())}, same hidden states, same order, one pass, "
             f"learning rate {training['lr']:g}; form: {training['form']}",
         ]
     )
 
 
-def perplexities(found: Mapping[str, Any]) -> str:
-    measured = found["perplexity"]
-    names = {"before": "before training"} | {name: f"{method}" for name, method in found["methods"].items()}
-    first = measured["before"][0]
+def perplexities(result: Json) -> str:
+    """A line for each model: means over seeds, for all words and for each group."""
+    runs_by_name = result["perplexity"]
+    names = {"before": "before training"} | result["methods"]
+    first = runs_by_name["before"][0]
     header = ["", "all words", "in the context", f"in W({first['k']})", "elsewhere"]
     rows = [
-        [names[name], *(_show(each) for each in (_all(runs), *(_of(runs, group) for group in GROUPS)))]
-        for name, runs in measured.items()
+        [names[name], _mean([run["perplexity"] for run in runs])]
+        + [_mean([run["groups"][group]["perplexity"] for run in runs]) for group in GROUPS]
+        for name, runs in runs_by_name.items()
     ]
     rows.append(["share of the words", "100%", *(f"{first['groups'][group]['share']:.0%}" for group in GROUPS)])
-    seeds = len(measured["cpr"])
+    seeds = len(runs_by_name["cpr"])
     return aligned(header, rows) + (f"\n(mean of {seeds} seeds ± its standard error)" if seeds > 1 else "")
 
 
-def next_words(words: Mapping[str, Any]) -> str:
+def next_words(words: Json) -> str:
     from unbottle.eval.next_words import Probe, Probed, ProbedWord
 
-    found = [
+    probes = [
         Probed(**{**probed, "words": tuple(ProbedWord(**word) for word in probed["words"])})
         for probed in words["found"]
     ]
-    return str(Probe(found=tuple(found)))
+    return str(Probe(found=tuple(probes)))
 
 
-def orders(biases: Mapping[str, Any]) -> str:
+def orders(biases: Mapping[str, Json]) -> str:
     rows = [
         (
             ", ".join(row["options"]),
@@ -88,7 +90,7 @@ def orders(biases: Mapping[str, Any]) -> str:
     return aligned(("list", "model", "listed", "should be", "evenness", "winner changes"), rows)
 
 
-def costs(rows: Sequence[Mapping[str, Any]]) -> str:
+def costs(rows: Sequence[Json]) -> str:
     lines = [
         (
             MEASURES[row["measure"]].format(**row),
@@ -104,16 +106,10 @@ def costs(rows: Sequence[Mapping[str, Any]]) -> str:
     return aligned(("", "head", "ms", "time ratio", "memory ratio"), lines)
 
 
-def _all(runs: Sequence[Mapping[str, Any]]) -> list[float]:
-    return [run["perplexity"] for run in runs]
-
-
-def _of(runs: Sequence[Mapping[str, Any]], group: str) -> list[float]:
-    return [value for run in runs if (value := run["groups"][group]["perplexity"]) is not None]
-
-
-def _show(values: Sequence[float]) -> str:
-    return Estimate.of(values).show() if values else ""
+def _mean(values: Sequence[float | None]) -> str:
+    """Empty if no token was of that kind."""
+    numbers = [value for value in values if value is not None]
+    return Estimate.of(numbers).show() if numbers else ""
 
 
 EXAMPLES = """
@@ -128,58 +124,54 @@ TITLE = "Unbottle: a softmax head and a CPR head, side by side"
 
 def demo(
     quick: Annotated[
-        bool, typer.Option("--quick", help="A tiny model trained on the spot: two minutes, no download.")
+        bool, typer.Option("--quick", help="Use a tiny model trained on the spot: two minutes, no download.")
     ] = False,
-    seeds: Annotated[int, typer.Option(metavar="N", help="How often both heads are trained.", min=1)] = 3,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", help="Number of seeds with which both heads are trained.", min=1)
+    ] = 3,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the demo. [runs/demo, or runs/demo-quick]")
+        Path | None, typer.Option(metavar="DIR", help="Folder for models and results. [runs/demo, or runs/demo-quick]")
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the fetched model is kept. [your cache folder]")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the downloaded model. [your cache folder]")
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="How heads are parameterised: scaled, or paper, residual, steady. [scaled]"),
+        typer.Option(metavar="FORM", help="Parameterisation of the heads: scaled, paper, residual or steady. [scaled]"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config and exit.")] = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Give one frozen language model a softmax head and a CPR head, train both alike, and compare them.
 
     The model is SmolLM2-135M-Instruct from the package index, the text is the source code of Python's standard
-    library. Shown are: perplexity before and after, by where the next word was; next words after prompts, with the
+    library. The demo shows perplexity before and after, by where the next word was; next words after prompts, with the
     partition that set each; what the order of a list does; time and memory. DIR/report.html is all of it as a page,
-    DIR/softmax/model and DIR/cpr/model are the trained models. The same command again goes on where it was stopped.
+    DIR/softmax/model and DIR/cpr/model are the trained models. If interrupted, rerun the same command to resume.
     """
     from unbottle.cli.output import config_of, prepare, write_run, write_text
-    from unbottle.experiments.demo_plan import chosen_plan
+    from unbottle.experiments.demo import demo_preset
 
     name = plan or ("quick" if quick else "full")
     folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")
     settings = {"plan": name, "seeds": seeds, "output": str(folder), "cache": None if cache is None else str(cache)}
-    chosen = chosen_plan(name, form)
+    preset = demo_preset(name, form)
     if dry_run:
-        print(json.dumps(config_of("demo", settings | {"plan": chosen.to_dict()}), indent=1))
+        print(json.dumps(config_of("demo", settings | {"plan": preset.to_dict()}), indent=1))
         return
     prepare(folder)
-    found = execute(chosen, folder, seeds, cache)
-    from unbottle.report.page import page
-    from unbottle.report.sections import demo_sections
-
-    print(document(found))
-    config = config_of("demo", settings | {"form": chosen.form})
-    write_text(folder / PAGE, page(TITLE, demo_sections(folder, config, found)))
-    write_run(folder, config, found)
-    model = found["models"]["cpr"]
-    print(f"See {folder / PAGE}; in Python: import unbottle; model = unbottle.load({model!r})")
-
-
-def execute(plan: Any, folder: Path, seeds: int, cache: Path | None) -> dict:
-    """Run the steps that are not done yet, with one bar for all of them."""
-    from unbottle.experiments.demo import demo as run
+    from unbottle.experiments.demo import run_demo
     from unbottle.experiments.demo_model import user_cache
     from unbottle.progress import one_line_warnings, progress
+    from unbottle.report.page import page
+    from unbottle.report.sections import demo_sections
     from unbottle.train.callbacks import quiet_logging
 
     with quiet_logging(), one_line_warnings(), progress() as report:
-        return run(plan, folder, seeds=seeds, cache=cache or user_cache(), report=report)
+        result = run_demo(preset, folder, seeds=seeds, cache=cache or user_cache(), progress=report)
+    print(format_result(result))
+    config = config_of("demo", settings | {"form": preset.form})
+    write_text(folder / PAGE, page(TITLE, demo_sections(folder, config, result)))
+    write_run(folder, config, result)
+    model = result["models"]["cpr"]
+    print(f"See {folder / PAGE}; in Python: import unbottle; model = unbottle.load({model!r})")

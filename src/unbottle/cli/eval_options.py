@@ -89,7 +89,7 @@ class TextPart:
         self.check()
         part, locations = self._locations()
         if locations is None:
-            corpus = Corpus.of(self.data, tokenizer, column=self.column)
+            corpus = Corpus.read(self.data, tokenizer, column=self.column)
             ids, total = getattr(corpus, part), sum(map(len, (corpus.train, corpus.valid, corpus.test)))
             about = (
                 f"the part {part!r} of {self.data}, cut 96/2/2: {len(ids):,} of {total:,} tokens. --part all takes all"

@@ -43,14 +43,13 @@ def fetched(path: str) -> str:
     """The folder of the demo's model, which is downloaded if need be; any other path as it is."""
     if not is_demo_model(path):
         return path
-    from unbottle.experiments.demo_model import place, pretrained, user_cache
-    from unbottle.experiments.demo_plan import SMOLLM2
+    from unbottle.experiments.demo_model import SMOLLM2, fetch_model, model_folder, user_cache
     from unbottle.progress import progress
 
-    if place(SMOLLM2, user_cache()).exists():
-        return str(pretrained(SMOLLM2, user_cache(), lambda done, total, text: None))
+    if model_folder(SMOLLM2, user_cache()).exists():
+        return str(fetch_model(SMOLLM2, user_cache(), lambda done, total, text: None))
     with progress() as report:
-        return str(pretrained(SMOLLM2, user_cache(), report))
+        return str(fetch_model(SMOLLM2, user_cache(), report))
 
 
 def refuse_other_kind(path: str, *, encoder_decoder: bool | None) -> PretrainedConfig:

@@ -1,4 +1,4 @@
-"""unbottle reproduce: the experiments of the paper, each from one command."""
+"""unbottle reproduce: run an experiment of the paper and show the paper's numbers beside the results."""
 
 from __future__ import annotations
 
@@ -41,27 +41,28 @@ def reproduce(
         ),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD", help="Only these rows; repeatable. [all of the table]")
+        list[str] | None, typer.Option(metavar="METHOD", help="Run only this row; repeatable. [all of the table]")
     ] = None,
     size: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these backbones; repeatable. [all of the experiment]")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run only this backbone; repeatable. [all of the experiment]"),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="How many: 0, 1, ... N - 1.", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds: 0, 1, ... N - 1.", min=1)] = 1,
     work: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for trained models. [runs/reproduce-PRESET, or -PRESET-DATA]"),
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results. [results/PRESET]")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads of torch. [all cores]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the preset, do nothing.")] = False,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads. [all cores]")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the preset and exit.")] = False,
 ) -> None:
-    """Run every row of a table of the paper and write it beside the paper's own numbers.
+    """Run every row of a table of the paper and show the paper's own numbers beside it.
 
     table1: perplexity of fifteen output layers. table2: word-by-word reranker. table3: text completion. table4: next
     words after three prompts. analogy: ambiguous contexts. size-curve: loss against size. order-bias: does the order
     of a list matter? summarization: T5 and BART with ten output layers, on pairs of document and summary (a folder
-    under the name of a data set, as samsum, has its columns). t5-size-curve: their loss against size. What is done is
-    kept, row by row: the same command goes on where it was stopped, and several may share the rows.
+    that is named after a data set, as samsum, has its columns). t5-size-curve: their loss against size. Every row is
+    saved when it is done: if interrupted, rerun the same command to resume. Several processes may share the rows.
     """
     check_choice("experiment", experiment, NAMES)
     check_choice("preset", preset, PRESETS)
@@ -69,34 +70,36 @@ def reproduce(
         check_method(name)
     if data is not None and not dry_run:
         check_place(data, (*TEXT_NAMES, *NAMED))
-    from unbottle.experiments.catalog import chosen_experiment, chosen_methods, chosen_preset, chosen_sizes
+    from unbottle.experiments.catalog import EXPERIMENTS, select_methods, select_sizes
 
-    what = chosen_experiment(experiment)
-    how = chosen_preset(what, preset)
-    methods, sizes = chosen_methods(what, method or ()), chosen_sizes(what, how, size or ())
-    data = data or how.data
-    work = work or Path(f"runs/reproduce-{how.name}{what.lab.suffix(data)}")
-    output = output or Path(f"results/{how.name}")
+    table = EXPERIMENTS[experiment]
+    settings = table.workspace.presets[preset]
+    methods, sizes = select_methods(table, method or ()), select_sizes(table, settings, size or ())
+    data = data or settings.data
+    suffix = table.workspace.suffix(data)
+    work = work or Path(f"runs/reproduce-{preset}{suffix}")
+    output = output or Path(f"results/{preset}")
     if dry_run:
         import json
 
-        chosen = {"experiment": what.name, "methods": methods, "sizes": sizes, "seeds": list(range(seeds))}
+        rows = {"experiment": experiment, "methods": methods, "sizes": sizes, "seeds": list(range(seeds))}
         folders = {"data": data, "work": str(work), "output": str(output)}
-        print(json.dumps({**chosen, **folders, "preset": how.to_dict()}, indent=1))
+        print(json.dumps({**rows, **folders, "preset": settings.to_dict()}, indent=1))
         return
     if not data:
-        raise ValueError(f"preset {how.name}: has no text of its own. Name one with --data.")
+        raise ValueError(f"preset {preset}: has no text of its own. Name one with --data.")
     from unbottle.cli.models import config_of_model
-    from unbottle.experiments.runner import reproduce as run
+    from unbottle.experiments.runner import run_experiment
     from unbottle.progress import one_line_warnings
 
     with one_line_warnings(), progress() as report:
-        for name in filter(None, (how.backbones[size].pretrained for size in sizes)):
+        for name in filter(None, (settings.backbones[size].pretrained for size in sizes)):
             config_of_model(name)  # before data are downloaded and anything is written
-        lab = what.lab(work, how, data, report=report, threads=threads)
+        workspace = table.workspace(work, settings, data, progress=report, threads=threads)
+        rows_to_run = table.rows(settings, range(seeds), methods=methods, sizes=sizes)
         try:
-            record = run(what, lab, output, seeds=range(seeds), methods=methods, sizes=sizes)
+            results = run_experiment(table, workspace, output / f"{experiment}{suffix}", rows_to_run)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    show(record.document())
-    print(f"\nWritten to {record.folder}")
+    show(results.markdown())
+    print(f"\nWritten to {results.folder}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import torch
+from torch import nn
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel, evaluating
@@ -146,7 +148,7 @@ def _next_words(name: str, model: LanguageModel, tokenizer: Tokenizer, prompt: s
         raise ValueError(f"prompt {prompt!r} has no token, and a model needs one to go on from. Give a longer prompt.")
     check_length(model, len(ids))
     if isinstance(innermost(model), HeadMixin):
-        explanation = explain(model, tokenizer, prompt, top=k)
+        explanation = explain(cast(nn.Module, model), tokenizer, prompt, top=k)
         words = tuple(
             ProbedWord(id=word.id, text=word.text, probability=word.probability, partition=word.partition)
             for word in explanation.words

@@ -1,87 +1,42 @@
-"""A model by its name, wherever it lies.
+"""unbottle compare: output layers on a pretrained causal model and a text of the user's choice.
 
-Windows to train on, to choose a learning rate by, and held out: from anywhere in a text.
-
-Comparison: everything that a comparison of output layers depends on but the method and the seed.
-
-CompareLab: where the rows of a comparison are trained.
-
-What is measured for each row of a comparison, and of all rows together.
-
-compare: choose a learning rate for the baseline, then train and measure every row.
+A learning rate is chosen for the baseline on the validation part; then every row is trained and measured.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.data import Windows
 from unbottle.data.sources import is_python
-from unbottle.eval import perplexity, tagger
+from unbottle.eval import Perplexity, perplexity, tagger
 from unbottle.eval.logit_rank import effective_rank, gradient_share
 from unbottle.eval.perplexity import likely_tokens
-from unbottle.experiments.corpora import Corpus, content_of
-from unbottle.experiments.demo_text import code
-from unbottle.experiments.language_tables import WHERE, dots, order_of
-from unbottle.experiments.presets import AnyPreset, Backbone
-from unbottle.experiments.replay import ReadAlready
-from unbottle.experiments.results import Column, Experiment, Record, Row, paired, percent
-from unbottle.experiments.row_spec import Variant
-from unbottle.experiments.runner import reproduce
-from unbottle.experiments.workspace import CONTENT, Lab
+from unbottle.experiments.corpora import Corpus, content_hash, standard_library
+from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics, plot_perplexities
+from unbottle.experiments.paired import differences_to
+from unbottle.experiments.presets import Backbone, Json, Preset
+from unbottle.experiments.replay import ReplayedModel
+from unbottle.experiments.results import Column, Experiment, Results, RowKey
+from unbottle.experiments.row_spec import PLAIN, RowSpec
+from unbottle.experiments.runner import run_experiment
+from unbottle.experiments.workspace import CONTENT, CausalWorkspace, Data, EvalWindows, Workspace
 from unbottle.head.projection import DEFAULT_FORM
+from unbottle.hf.modeling import HeadMixin
 from unbottle.progress import Progress
 from unbottle.train import Settings
-from unbottle.train.divergence import DivergenceError
 from unbottle.train.hidden_state_cache import WindowsWithStates, cache_hidden_states
-from unbottle.train.presets import TINY
-
-
-def named_model(preset: AnyPreset) -> dict[str, Backbone]:
-    """The backbones of a preset without the folders of this machine."""
-    return {
-        title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
-        for title, backbone in preset.backbones.items()
-    }
-
-
-LIBRARY = {"train": "train", "valid": "base", "test": "test"}  # its parts; no model is trained from nothing here
-EACH = 2  # windows of a file, at most: many files say more than long ones
-CUT = (0.8, 0.1, 0.1)  # of a text in one piece
-
-
-def windows_of(data: str, tokenizer: Any, length: int, tokens: dict[str, int]) -> dict[str, Windows]:
-    """Windows of each part, at least so many tokens of it."""
-    if is_python(data):
-        library = code()
-        return {
-            part: library.windows(LIBRARY[part], tokenizer, length=length, tokens=count, each=EACH)[0]
-            for part, count in tokens.items()
-        }
-    corpus = Corpus.of(data, tokenizer, CUT)
-    return {part: spread(getattr(corpus, part), length, count, part) for part, count in tokens.items()}
-
-
-def spread(tokens: np.ndarray, length: int, wanted: int, part: str) -> Windows:
-    """Whole windows at equal distances: the first ones of a text would be of one or two articles."""
-    have, count = len(tokens) // length, -(-wanted // length)
-    if have < count:
-        raise ValueError(
-            f"the part {part!r} of the text has {len(tokens):,} tokens, and {count * length:,} are wanted. Give more "
-            "text, or ask for fewer tokens."
-        )
-    starts = [place * have // count * length for place in range(count)]
-    return Windows(np.concatenate([tokens[start : start + length] for start in starts]), length, whole=True)
-
+from unbottle.train.presets import TINY, RunSettings
 
 SOFTMAX = "softmax+mi"
 CPR = "softmax+cpr:20,100+mi"
@@ -89,27 +44,19 @@ OTHERS = (
     "mos+mi", "pg+mi", "ps+mi", "softmax+c+mi", "softmax+p+mi", "softmax+r:20,100+mi", "softmax+cr:20,100+mi", CPR,
     f"{CPR} convention=release", "mos+cpr:20,100+mi",
 )  # fmt: skip
-PAPER = "form=paper"  # which breaks on models of today at the learning rate of the others: LOG.md
-METHODS = ("plain", "softmax", SOFTMAX, *OTHERS, f"{SOFTMAX} {PAPER}", f"{CPR} {PAPER}")
+PAPER = "form=paper"  # diverges on current models at the learning rate of the others: LOG.md
+METHODS = (PLAIN, "softmax", SOFTMAX, *OTHERS, f"{SOFTMAX} {PAPER}", f"{CPR} {PAPER}")
 LEARNING_RATES = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4)
 ROWS = Settings(
-    output="",
-    train="head",
-    length=256,
-    batch=2,
-    eps=TINY,
-    clip=1.0,
-    schedule="linear",
-    warmup_steps=10,
-    report_to=(),
-    save_every=None,
-    keep=1,
-)
+    output="", train="head", length=256, batch=2, eps=TINY, clip=1.0, schedule="linear", warmup_steps=10,
+    report_to=(), save_every=None, keep=1,
+)  # fmt: skip
+EVAL_BATCH = 2  # windows: their logits take 100 MB with a vocabulary of 49,152
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(AnyPreset):
-    """All rows start from one pretrained model. Learning rates are tried for the baseline, the best one is for all."""
+class Comparison(Preset):
+    """All rows start from one pretrained model. The learning rate that is best for the baseline is used for all."""
 
     name: str = "compare"
     about: str = "Output layers on a model and a text of one's own."
@@ -118,244 +65,266 @@ class Comparison(AnyPreset):
     train_tokens: int = 24_576
     valid_tokens: int = 4_096
     test_tokens: int = 12_288
-    k: int = 100  # words of W(k), by which tokens are grouped
-    tagger: str = "auto"  # of names
+    k: int = 100  # size of W(k), by which tokens are grouped
+    tagger: str = "auto"  # of proper nouns
     shuffles: int = 6  # orders of each list
-    gradients: int = 0  # positions at which the share of the gradient is measured, which takes seconds each
-    baseline: ClassVar[str] = SOFTMAX  # the row that all others are compared with
+    gradients: int = 0  # positions at which the gradient share is measured, which takes seconds each
+    baseline: ClassVar[str] = SOFTMAX
 
-    def to_dict(self) -> dict[str, Any]:
-        """The model, the text and the tagger's model by their names, wherever they lie."""
+    @classmethod
+    def create(
+        cls,
+        model: str,
+        data: str,
+        *,
+        train: str = ROWS.train,
+        length: int = ROWS.length,
+        batch: int | None = None,
+        lrs: Sequence[float] | None = None,
+        tagger: str | None = None,
+        gradients: int = 0,
+        tokens: tuple[int, int, int] = (train_tokens, valid_tokens, test_tokens),
+    ) -> Comparison:
+        """The comparison that options of the command describe; `tokens` are those of the three parts."""
+        rates = tuple(lrs or LEARNING_RATES)
+        for rate in rates:
+            replace(ROWS, lr=rate)  # refuses invalid learning rates
+        return cls(
+            data=data,
+            backbones={Path(model).name: Backbone(pretrained=model)},
+            rows=replace(ROWS, train=train, length=length, batch=batch or ROWS.batch, lr=rates[0]),
+            lrs=rates,
+            train_tokens=tokens[0],
+            valid_tokens=tokens[1],
+            test_tokens=tokens[2],
+            tagger=tagger or ("identifiers" if is_python(data) else "auto"),
+            gradients=gradients,
+        )
+
+    def to_dict(self) -> Json:
+        """The model, the text and the model of the tagger by their names, without paths of this machine."""
         kind, colon, path = self.tagger.partition(":")
         tagger = f"{kind}{colon}{Path(path).name}"
-        return AnyPreset.to_dict(replace(self, data=Path(self.data).name, backbones=named_model(self), tagger=tagger))
+        named = replace(self, data=Path(self.data).name, backbones=without_paths(self.backbones), tagger=tagger)
+        return super(Comparison, named).to_dict()
 
 
-def comparison(model: str, data: str, **options: Any) -> Comparison:
-    """Of this model."""
-    return Comparison(data=data, backbones={Path(model).name: Backbone(pretrained=model)}, **options)
+def without_paths(backbones: dict[str, Backbone]) -> dict[str, Backbone]:
+    return {
+        title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
+        for title, backbone in backbones.items()
+    }
 
 
-BATCH = 2  # windows that are evaluated at once: their logits fill 100 MB if there are 49,152 words
+def select_rows(names: Sequence[str], methods: Sequence[str] = METHODS, baseline: str = SOFTMAX) -> list[str]:
+    """The rows that are named, or else `methods`, each once; the baseline is always among them."""
+    rows = [str(RowSpec.parse(name)) for name in names or methods]
+    return [*dict.fromkeys(rows if baseline in rows else [baseline, *rows])]
 
 
-class CompareLab(Lab):
-    """One pretrained model, one text. A frozen model reads each window once, for all rows and seeds."""
+LIBRARY_PARTS = {"train": "train", "valid": "base", "test": "test"}  # no model is trained from scratch here
+WINDOWS_PER_FILE = 2  # maximum: many files say more than long ones
+FRACTIONS = (0.8, 0.1, 0.1)  # of a text without parts of its own
 
+
+def read_windows(
+    data: str, tokenizer: PreTrainedTokenizerBase, length: int, tokens: dict[str, int]
+) -> dict[str, Windows]:
+    """Windows of each part of a text, with at least so many tokens."""
+    if is_python(data):
+        library, options = standard_library(), {"length": length, "per_file": WINDOWS_PER_FILE}
+        return {
+            part: library.windows(LIBRARY_PARTS[part], tokenizer, tokens=count, **options)[0]
+            for part, count in tokens.items()
+        }
+    corpus = Corpus.read(data, tokenizer, FRACTIONS)
+    return {part: spread_windows(getattr(corpus, part), length, count, part) for part, count in tokens.items()}
+
+
+def spread_windows(tokens: np.ndarray, length: int, wanted: int, part: str) -> Windows:
+    """Whole windows at equal distances: the first ones of a text would come from one or two articles."""
+    available, count = len(tokens) // length, -(-wanted // length)
+    if available < count:
+        raise ValueError(
+            f"the part {part!r} of the text has {len(tokens):,} tokens, and {count * length:,} are wanted. Give more "
+            "text, or ask for fewer tokens."
+        )
+    starts = [index * available // count * length for index in range(count)]
+    return Windows(np.concatenate([tokens[start : start + length] for start in starts]), length, whole=True)
+
+
+def model_hashes(workspace: Workspace) -> dict[str, str | None]:
+    return {size: content_hash(str(backbone.pretrained)) for size, backbone in workspace.preset.backbones.items()}
+
+
+class CompareWorkspace(CausalWorkspace):
+    """One pretrained model and one text. With a frozen backbone, its hidden states are computed once for all rows."""
+
+    preset: Comparison
     form = DEFAULT_FORM
     lr: float | None = None  # of all rows, once it is chosen
     keep_models = False
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.cpu: dict[Path, float] = {}  # seconds of all threads, for what was trained just now
-        self._likely: dict[tuple[str, str], list[Any]] = {}
-
     @cached_property
-    def settings(self) -> dict[str, Any]:
-        models = {size: content_of(str(backbone.pretrained)) for size, backbone in self.preset.backbones.items()}
-        return {
-            "preset": self.preset.to_dict(),
-            "data": Path(self.data).name,
-            CONTENT: content_of(self.data),
-            "models": models,
-        }
+    def settings(self) -> Json:
+        content = content_hash(self.data)
+        return super().settings | {CONTENT: content, "models": model_hashes(self)}
 
     @property
-    def frozen(self) -> bool:
-        return bool(self.preset.rows.train == "head")
+    def row_settings(self) -> Settings:
+        """Training settings of all rows."""
+        settings = replace(self.preset.rows, states=str(self.folder / "states"))
+        return settings if self.lr is None else replace(settings, lr=self.lr)
 
     @property
-    def usual(self) -> Any:
-        """How rows are trained."""
-        rows = replace(self.preset.rows, states=str(self.folder / "states"))
-        return rows if self.lr is None else replace(rows, lr=self.lr)
+    def is_frozen(self) -> bool:
+        return self.preset.rows.train == "head"
 
     @cached_property
-    def parts(self) -> dict[str, Any]:
-        self.report(0, 1, "reading the text")
+    def cpu_seconds(self) -> dict[Path, float]:
+        """CPU time of the trainings of this process, by folder."""
+        return {}
+
+    @cached_property
+    def parts(self) -> dict[str, Windows]:
+        """The windows of each part of the text."""
+        self.progress(0, 1, "reading the text")
         preset = self.preset
         tokens = {"train": preset.train_tokens, "valid": preset.valid_tokens, "test": preset.test_tokens}
-        return windows_of(self.data, self.tokenizer, preset.rows.length, tokens)
+        return read_windows(self.data, self.tokenizer, preset.rows.length, tokens)
 
-    def reader(self, model: Any, part: str) -> Any:
-        """What predicts the windows of a part: the model, or its head and what the frozen model said about them."""
-        return ReadAlready(model, self.cache_hidden_states(model, part)) if self.frozen else model
+    def eval_windows(self, part: str) -> EvalWindows:
+        return cast(EvalWindows, self.parts[part])
 
-    def cache_hidden_states(self, model: Any, part: str) -> WindowsWithStates:
-        return cache_hidden_states(model, self.parts[part], self.usual, self.report)
+    def base_data(self, size: str) -> Data:
+        raise AssertionError("a comparison starts from a pretrained model")
 
-    def before(self, size: str) -> Any:
-        """A fresh head predicts what the plain model does, and has a place for hidden states."""
-        return self.with_head(Variant.parse(self.preset.baseline), 0, size).eval()
+    def trained_model(self, method: str, seed: int, size: str) -> Path:
+        """The folder of a trained row."""
+        group = "rows" if self.lr is None else f"rows-{self.lr:g}"
+        data = lambda: self.parts["train"]  # noqa: E731
+        return self.train_row(method, seed, size, data=data, settings=self.row_settings, group=group)
 
-    def likely(self, part: str, size: str) -> list[Any]:
-        """Which tokens are in W(k) of the plain model: the groups of all rows."""
-        key = (part, size)
-        if key not in self._likely:
-            windows = self.parts[part]
-            reader = self.reader(self.before(size), part)
-            self._likely[key] = likely_tokens(reader, windows, k=self.preset.k, batch=BATCH)
-        return self._likely[key]
-
-    def trained(self, method: str, seed: int, *, size: str, share: float = 1.0) -> Path:
-        assert share == 1, "rows of a comparison are trained in full"
-        name = "rows" if self.lr is None else f"rows-{self.lr:g}"
-        return self.row(lambda: self.parts["train"], self.usual, method, seed, name, size)
-
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
-        if self.frozen:
-            cache_hidden_states(model, data, settings, report)  # once for all rows: no part of this one's time
+    def fit(self, model: PreTrainedModel, data: Data, settings: RunSettings, size: str, progress: Progress) -> None:
+        if self.is_frozen and settings.train == "head":
+            # shared by all rows, so not counted as time of this one
+            cache_hidden_states(cast(HeadMixin, model), cast(Windows, data), settings, progress)
         started = time.process_time()
-        super().fit(model, data, settings, report=report, tokenizer=tokenizer)
-        self.cpu[Path(settings.output)] = time.process_time() - started
+        super().fit(model, data, settings, size, progress)
+        self.cpu_seconds[Path(settings.output)] = time.process_time() - started
 
-    def done_with(self, model: Path) -> None:
-        """A hundred models of half a gigabyte: only their numbers are kept, unless somebody wants them."""
+    def discard(self, folder: Path) -> None:
+        """Delete the run of a model that was measured: a hundred models would take half a gigabyte each."""
         if not self.keep_models:
-            shutil.rmtree(model.parent)
+            shutil.rmtree(folder.parent)
+
+    def untrained(self, size: str) -> PreTrainedModel:
+        """The backbone with a new head, which predicts what the backbone does and reads stored hidden states."""
+        model = self.with_new_head(RowSpec.parse(self.preset.baseline), 0, size)
+        model.eval()
+        return model
+
+    def stored_windows(self, model: PreTrainedModel, part: str) -> WindowsWithStates:
+        """Windows with hidden states, which are computed now unless that was done before."""
+        progress = self.labelled(f"hidden states of {part}")
+        return cache_hidden_states(cast(HeadMixin, model), self.parts[part], self.row_settings, progress)
+
+    def reader(self, model: PreTrainedModel, part: str) -> PreTrainedModel | ReplayedModel:
+        """What predicts the windows of a part: the model, or its head on stored hidden states."""
+        return ReplayedModel(model, self.stored_windows(model, part)) if self.is_frozen else model
+
+    @cached_property
+    def _likely(self) -> dict[tuple[str, str], list[Tensor]]:
+        return {}
+
+    def likely(self, part: str, size: str) -> list[Tensor]:
+        """Which tokens are in W(k) of the plain model, so that the groups of all rows have the same tokens."""
+        if (part, size) not in self._likely:
+            reader = self.reader(self.untrained(size), part)
+            self._likely[part, size] = likely_tokens(reader, self.eval_windows(part), k=self.preset.k, batch=EVAL_BATCH)
+        return self._likely[part, size]
+
+    def perplexity(self, model: PreTrainedModel, part: str, size: str, *, names: bool = True) -> Perplexity:
+        """Perplexity of a part by groups of tokens; with `names`, proper nouns are one of them."""
+        return perplexity(
+            self.reader(model, part),
+            self.eval_windows(part),
+            k=self.preset.k,
+            likely=self.likely(part, size),
+            tokenizer=self.tokenizer if names else None,
+            tagger=tagger(self.preset.tagger) if names else None,
+            batch=EVAL_BATCH,
+            report=self.labelled("perplexity"),
+        )
 
 
 NAMES = "proper noun"  # the group of tokens that the tagger finds
 
 
-def measure(lab: CompareLab, method: str, seed: int, size: str, *, part: str = "test") -> dict[str, Any]:
-    """Train, then the perplexity of a part; with the first seed, what else is said of the model.
+def measure(workspace: CompareWorkspace, row: RowKey, *, part: str = "test") -> Json:
+    """Train a row, then measure the perplexity of a part, and order bias and rank with the first seed.
 
-    The same windows and groups for all methods. The trained model is not kept. A training that breaks is a result too.
+    The trained model is not kept.
     """
-    variant, folder = Variant.parse(method), None
-    if variant.method is None:
-        model = lab.before(size)
-    else:
-        try:
-            folder = lab.trained(method, seed, size=size)
-        except DivergenceError as error:
-            return {"broken": str(error).split(", on rows")[0]}
-        model = lab.load(folder)
-    reader = lab.reader(model, part)
-    found = perplexity(
-        reader,
-        lab.parts[part],
-        k=lab.preset.k,
-        likely=lab.likely(part, size),
-        tokenizer=lab.tokenizer,
-        tagger=tagger(lab.preset.tagger),
-        batch=BATCH,
-    ).to_dict()
-    groups = {name: found["groups"][name]["perplexity"] for name in (*WHERE, NAMES)}
-    shares = {f"share of {name}": found["groups"][name]["share"] for name in (*WHERE, NAMES)}
-    numbers = {
-        "head": 0.0 if folder is None else sum(weight.numel() for weight in model.head.parameters()) / 1e6,
-        "loss": found["loss"],
-        "perplexity": found["perplexity"],
-        "tokens": found["tokens"],
-        "tagger": found["tagger"],
-        **groups,
-        **shares,
-        "windows": found["windows"],
+    is_plain = RowSpec.parse(row.method).method is None
+    with workspace.phase(0, 0.8):
+        folder = None if is_plain else workspace.trained_model(*row)
+    with workspace.phase(0.8, 1):
+        model = workspace.untrained(row.size) if folder is None else workspace.load(folder)
+        result = workspace.perplexity(model, part, row.size).to_dict()
+    groups = {name: result["groups"][name] for name in (*GROUPS, NAMES)}
+    metrics = {
+        "head": 0.0 if is_plain else num_parameters(model.get_submodule("head")) / 1e6,
+        **{name: result[name] for name in ("loss", "perplexity", "tokens", "tagger")},
+        **{name: group["perplexity"] for name, group in groups.items()},
+        **{f"share of {name}": group["share"] for name, group in groups.items()},
+        "windows": result["windows"],
     }
-    if folder is not None and folder.parent in lab.cpu:
-        numbers["cpu"] = lab.cpu[folder.parent]
-    if seed == 0 and part == "test":
-        numbers |= order_of(model, lab.tokenizer, lab.preset.shuffles)
-        rank = effective_rank(reader, lab.parts[part])
-        numbers |= {"rank": rank.effective, "directions": float(rank.numerical)}
-        if lab.preset.gradients:
-            numbers["gradient"] = gradient_share(model, lab.parts[part], positions=lab.preset.gradients).share
+    if folder is not None and folder.parent in workspace.cpu_seconds:
+        metrics["cpu"] = workspace.cpu_seconds[folder.parent]
+    if row.seed == 0 and part == "test":
+        metrics |= order_metrics(model, workspace.tokenizer, workspace.preset.shuffles)
+        rank = effective_rank(workspace.reader(model, part), workspace.eval_windows(part))
+        metrics |= {"rank": rank.effective, "directions": float(rank.numerical)}
+        if positions := workspace.preset.gradients:
+            metrics["gradient"] = gradient_share(
+                cast(HeadMixin, model), workspace.eval_windows(part), positions=positions
+            ).share
     if folder is not None:
-        lab.done_with(folder)
-    return numbers
-
-
-def together(lab: Any, rows: Sequence[Row], *, baseline: str) -> dict[str, Any]:
-    """Each method against the baseline, on the windows and seeds that both have."""
-    found: dict[str, dict[int, Any]] = {}
-    said: dict[str, Any] = {}
-    broken = Counter(row.method for row in rows if "windows" not in row.found)
-    for row in rows:
-        if "windows" in row.found:
-            found.setdefault(row.method, {})[row.seed] = row.found["windows"]
-        else:
-            said[row.method] = {"difference": "broken", "interval": row.found["broken"]}
-    if baseline not in found:
-        return said
-    for method, seeds in found.items():
-        common = sorted(seeds.keys() & found[baseline].keys())
-        if method == baseline or not common:
-            continue
-        pair = paired([seeds[seed] for seed in common], [found[baseline][seed] for seed in common])
-        said[method] = {
-            "difference": percent(pair.difference),
-            "interval": pair.interval,
-            "wins": f"{pair.wins} of {len(common)}" + (f" and {broken[method]} broken" if method in broken else ""),
-            "low": pair.low,
-            "high": pair.high,
-        }
-    return said
-
-
-def rates(methods: tuple[str, ...], name: str, told: str) -> Experiment:
-    """Rows with several learning rates, on text that is neither trained on nor held out."""
-    return Experiment(
-        name=name,
-        title="Which learning rate suits a row? Perplexity of the validation part",
-        methods=methods,
-        measure=partial(measure, part="valid"),
-        columns=(Column("Perplexity", "perplexity"),),
-        lab=CompareLab,
-        told=told,
-    )
-
-
-def comparison_of(
-    methods: tuple[str, ...], name: str, *, title: str, told: str, lr: float, baseline: str
-) -> Experiment:
-    return Experiment(
-        name=name,
-        title=title,
-        methods=methods,
-        measure=measure,
-        columns=(
-            Column("Perplexity", "perplexity"),
-            Column("to the baseline", "difference"),
-            Column("95 %", "interval"),
-            Column("better", "wins"),
-            Column("in context", "context", 2, "by token"),
-            Column("in W(100)", "top", 2, "by token"),
-            Column("elsewhere", "elsewhere", 2, "by token"),
-            Column("names", NAMES, 2, "by token"),
-            Column("head, M", "head", 1, "other"),
-            Column("training, CPU s", "cpu", 0, "other"),
-            Column("evenness", "evenness", 3, "other"),
-            Column("mass on the list", "mass", 3, "other"),
-            Column("winner changes", "changes", 3, "other"),
-            Column("mass repeated", "repeated", 3, "other"),
-            Column("effective rank", "rank", 0, "other"),
-            Column("directions", "directions", 0, "other"),
-            Column("gradient", "gradient", 2, "other"),
-        ),
-        lab=CompareLab,
-        finish=partial(together, baseline=baseline),
-        plot=partial(dots, mark=Variant.parse(baseline).title),
-        note=NOTE.format(lr=lr, baseline=Variant.parse(baseline).title),
-        told=told,
-    )
+        workspace.discard(folder)
+    return metrics
 
 
 NOTE = (
     "All rows: the same windows in the same order, learning rate {lr:g} unless a row names its own. "
-    "To the baseline, which is {baseline}: difference of perplexities, "
-    "the interval by drawing the held-out windows again (paired, losses averaged over seeds), and with how many seeds "
-    "it is better. In context, in W(100), elsewhere: by where the true next token was, W(100) is that of the model "
-    "before training; names: by the tagger that results.json tells. Evenness, mass on the list and winner changes: "
-    "over lists to choose from, each in several orders; mass repeated: what a list that should go on with something "
-    "new gives to what was listed. Effective rank of the logits at 1,024 positions (exp of the entropy of their "
-    "singular values), and singular values above 1e-5 of the largest. Gradient: share of the norm of the logits' "
-    "gradient that the last hidden state can follow, if asked for. These seven: first seed."
+    "To the baseline, which is {baseline}: difference of perplexities, its 95 % bootstrap interval over held-out "
+    "windows (paired, losses averaged over seeds), and with how many seeds it is better. In context, in W(100), "
+    "elsewhere: by where the true next token was, W(100) is that of the model before training; names: by the tagger "
+    "named in results.json. Evenness, mass on the list and winner changes: over lists to choose from, each in several "
+    "orders; mass repeated: probability of words already listed after a list that should go on with something new. "
+    "Effective rank of the logits at 1,024 positions (exp of the entropy of their singular values), and singular "
+    "values above 1e-5 of the largest. Gradient: share of the norm of the logits' gradient that the last hidden state "
+    "can follow, if asked for. The last seven columns: first seed."
 )
-
-
+COLUMNS = (
+    Column("Perplexity", "perplexity"),
+    Column("to the baseline", "difference"),
+    Column("95 %", "interval"),
+    Column("better", "wins"),
+    Column("in context", "context", 2, "by token"),
+    Column("in W(100)", "top", 2, "by token"),
+    Column("elsewhere", "elsewhere", 2, "by token"),
+    Column("names", NAMES, 2, "by token"),
+    Column("head, M", "head", 1, "other"),
+    Column("training, CPU s", "cpu", 0, "other"),
+    Column("evenness", "evenness", 3, "other"),
+    Column("mass on the list", "mass", 3, "other"),
+    Column("winner changes", "changes", 3, "other"),
+    Column("mass repeated", "repeated", 3, "other"),
+    Column("effective rank", "rank", 0, "other"),
+    Column("directions", "directions", 0, "other"),
+    Column("gradient", "gradient", 2, "other"),
+)
 TRAINED = {
     "head": "only the head is trained",
     "all": "all weights are trained",
@@ -363,42 +332,79 @@ TRAINED = {
 }
 
 
-def compare(lab: CompareLab, output: Path, methods: Sequence[str], *, seeds: Sequence[int], told: str) -> Record:
-    """The record of all rows; what is done already is not done again."""
-    size, data, train = next(iter(lab.preset.backbones)), Path(lab.data).name, lab.preset.rows.train
-    lab.lr, rows = with_rates(lab, output, [Variant.parse(method) for method in methods], told)
-    experiment = comparison_of(
-        tuple(dict.fromkeys(map(str, rows))),
+def learning_rate_experiment(methods: tuple[str, ...], name: str, command: str) -> Experiment:
+    """Rows with several learning rates, measured on the validation part."""
+    return Experiment(
+        name=name,
+        title="Which learning rate suits a row? Perplexity of the validation part",
+        methods=methods,
+        measure=partial(measure, part="valid"),
+        columns=(Column("Perplexity", "perplexity"),),
+        workspace=CompareWorkspace,
+        command=command,
+    )
+
+
+def comparison_experiment(
+    methods: tuple[str, ...], name: str, *, title: str, command: str, lr: float, baseline: str
+) -> Experiment:
+    """The rows of a comparison, measured on the test part."""
+    return Experiment(
+        name=name,
+        title=title,
+        methods=methods,
+        measure=measure,
+        columns=COLUMNS,
+        workspace=CompareWorkspace,
+        finish=lambda workspace, rows: differences_to(baseline, rows),
+        plot=partial(plot_perplexities, mark=RowSpec.parse(baseline).title),
+        note=NOTE.format(lr=lr, baseline=RowSpec.parse(baseline).title),
+        command=command,
+    )
+
+
+def compare(
+    workspace: CompareWorkspace, output: Path, methods: Sequence[str], *, seeds: Sequence[int], command: str
+) -> Results:
+    """Choose learning rates, run all rows, and return the results, which are in a folder below `output`."""
+    preset = workspace.preset
+    size, data, train = next(iter(preset.backbones)), Path(workspace.data).name, preset.rows.train
+    specs = [RowSpec.parse(method) for method in methods]
+    workspace.lr, specs = choose_learning_rates(workspace, output / f"{data}-{train}-lr", specs, command)
+    experiment = comparison_experiment(
+        tuple(dict.fromkeys(map(str, specs))),
         f"{data}-{train}",
         title=f"Output layers of {size} on {data}: {TRAINED[train]}",
-        told=told,
-        lr=lab.lr,
-        baseline=lab.preset.baseline,
+        command=command,
+        lr=workspace.lr,
+        baseline=preset.baseline,
     )
-    return reproduce(experiment, lab, output, seeds=seeds)
+    return run_experiment(experiment, workspace, output / experiment.name, experiment.rows(preset, seeds))
 
 
-def with_rates(lab: CompareLab, output: Path, rows: list[Variant], told: str) -> tuple[float, list[Variant]]:
-    """A learning rate for all, and the rows that have several with one: what predicts the validation part best.
+def choose_learning_rates(
+    workspace: CompareWorkspace, folder: Path, specs: Sequence[RowSpec], command: str
+) -> tuple[float, list[RowSpec]]:
+    """The learning rate for all rows, and the rows, each of those with several learning rates with its best one.
 
-    The one for all is chosen for the baseline.
+    The best has the lowest loss on the validation part; the one for all rows is the best for the baseline.
     """
-    usual = [Variant.parse(f"{lab.preset.baseline} lr={rate:g}") for rate in lab.preset.lrs]
-    choices = [each for each in (usual, *(row.choices for row in rows)) if len(each) > 1]
-    tried = tuple(dict.fromkeys(str(variant) for each in choices for variant in each))
+    preset = workspace.preset
+    rates = {RowSpec.parse(f"{preset.baseline} lr={rate:g}"): rate for rate in preset.lrs}
+    choices = [candidates for candidates in (tuple(rates), *(spec.candidates for spec in specs)) if len(candidates) > 1]
+    methods = tuple(dict.fromkeys(str(spec) for candidates in choices for spec in candidates))
     losses: dict[str, float] = {}
-    if tried:
-        data, train = Path(lab.data).name, lab.preset.rows.train
-        record = reproduce(rates(tried, f"{data}-{train}-lr", told), lab, output)
-        losses = {row.method: row.found["loss"] for row in record.rows if "loss" in row.found}
-    best = _best(usual, losses)
-    return dict(zip(usual, lab.preset.lrs, strict=True))[best], [_best(row.choices, losses) for row in rows]
+    if methods:
+        experiment = learning_rate_experiment(methods, folder.name, command)
+        results = run_experiment(experiment, workspace, folder, experiment.rows(preset, [0]))
+        losses = {row.method: row.metrics["loss"] for row in results.rows if not row.is_broken}
+    return rates[_best(tuple(rates), losses)], [_best(spec.candidates, losses) for spec in specs]
 
 
-def _best(choices: Sequence[Variant], losses: dict[str, float]) -> Variant:
-    if len(choices) == 1:
-        return choices[0]
-    learnt = [each for each in choices if str(each) in losses]
-    if not learnt:
-        raise ValueError(f"{', '.join(map(str, choices))}: training broke with each. Give lower rates.")
-    return min(learnt, key=lambda each: losses[str(each)])
+def _best(candidates: Sequence[RowSpec], losses: dict[str, float]) -> RowSpec:
+    if len(candidates) == 1:
+        return candidates[0]
+    trained = [spec for spec in candidates if str(spec) in losses]
+    if not trained:
+        raise ValueError(f"{', '.join(map(str, candidates))}: training diverged with each. Give lower learning rates.")
+    return min(trained, key=lambda spec: losses[str(spec)])

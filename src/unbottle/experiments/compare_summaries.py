@@ -1,59 +1,34 @@
-"""The same for encoder-decoder models: summaries by output layers that were trained from the same weights.
-
-What a comparison is told, checked before anything is loaded.
-"""
+"""unbottle compare --pairs: output layers on a pretrained encoder-decoder model, which is trained to summarize."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from unbottle.data.sources import is_python
 from unbottle.eval.generation import Decoding
-from unbottle.experiments.compare import (
-    LEARNING_RATES,
-    METHODS,
-    ROWS,
-    SOFTMAX,
-    Comparison,
-    comparison,
-    named_model,
-    together,
-)
-from unbottle.experiments.corpora import PairCorpus, content_of
-from unbottle.experiments.demo_model import pretrained, user_cache
-from unbottle.experiments.demo_plan import SMOLLM2
-from unbottle.experiments.presets import Backbone, SummaryPreset
-from unbottle.experiments.results import Column, Experiment, Record
-from unbottle.experiments.row_spec import Variant
-from unbottle.experiments.runner import reproduce
-from unbottle.experiments.summary_tables import SUMMARIZATION
-from unbottle.experiments.summary_tables import measure as measure_summaries
-from unbottle.experiments.workspace import SummaryLab
+from unbottle.experiments.compare import model_hashes, select_rows, without_paths
+from unbottle.experiments.corpora import PairCorpus
+from unbottle.experiments.paired import differences_to
+from unbottle.experiments.presets import Backbone, Json, SummaryPreset
+from unbottle.experiments.results import Column, Experiment, Results, RowKey
+from unbottle.experiments.row_spec import PLAIN, RowSpec
+from unbottle.experiments.runner import run_experiment
+from unbottle.experiments.summary_tables import SUMMARIZATION, measure_summaries
+from unbottle.experiments.workspace import SummaryWorkspace
 from unbottle.head.projection import DEFAULT_FORM
 from unbottle.train import SummarizeSettings
 from unbottle.train.presets import TINY
 
 BASELINE = "softmax"
-SUMMARY_METHODS = ("plain", BASELINE, "copynet", "ps", "softmax+ce", "softmax+cepr:20")
-WRITTEN = 100  # summaries of the first so many held-out documents are written
-SUMMARY_ROWS = SummarizeSettings(
-    output="",
-    batch=8,
-    lr=3e-4,
-    eps=TINY,
-    warmup_steps=10,
-    epochs=1.0,
-    source_length=256,
-    target_length=64,
-    save_every=50,
-    keep=1,
-    report_to=(),
-)
+SUMMARY_METHODS = (PLAIN, BASELINE, "copynet", "ps", "softmax+ce", "softmax+cepr:20")
+MAX_GENERATED = 100  # summaries are generated for the first held-out documents
+ROWS = SummarizeSettings(
+    output="", batch=8, lr=3e-4, eps=TINY, warmup_steps=10, epochs=1.0, source_length=256, target_length=64,
+    report_to=(), save_every=50, keep=1,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,34 +38,57 @@ class SummaryComparison(SummaryPreset):
     name: str = "compare"
     about: str = "Output layers on a model and pairs of one's own."
     pairs: int  # to train on
-    held_out: int  # whose true summaries have a loss
+    held_out: int  # pairs whose reference summaries have a loss
 
-    def to_dict(self) -> dict[str, Any]:
-        return super(SummaryComparison, replace(self, data=Path(self.data).name, backbones=named_model(self))).to_dict()
+    @classmethod
+    def create(
+        cls,
+        model: str,
+        data: str,
+        *,
+        train: str,
+        pairs: int,
+        test_pairs: int,
+        length: int,
+        batch: int | None = None,
+        lrs: Sequence[float] | None = None,
+    ) -> SummaryComparison:
+        """The comparison that options of the command describe."""
+        if lrs is not None and len(lrs) > 1:
+            raise ValueError(f"--lr {', '.join(f'{rate:g}' for rate in lrs)}: give one learning rate with --pairs.")
+        title, lr = Path(model).name, ROWS.lr if lrs is None else lrs[0]
+        rows = replace(ROWS, train=train, source_length=length, batch=batch or ROWS.batch, lr=lr)
+        return cls(
+            data=data,
+            backbones={title: Backbone(pretrained=model)},
+            rows=rows,
+            pairs=pairs,
+            table=(title,),
+            curve=(title,),
+            decoding=Decoding(max_length=rows.target_length, source_length=rows.source_length, batch=rows.batch),
+            held_out=test_pairs,
+            test_pairs=min(MAX_GENERATED, test_pairs),
+        )
+
+    def to_dict(self) -> Json:
+        """The model and the data by their names, without paths of this machine."""
+        named = replace(self, data=Path(self.data).name, backbones=without_paths(self.backbones))
+        return super(SummaryComparison, named).to_dict()
 
 
-def summary_comparison(
-    model: str, data: str, *, train: str, pairs: int, test_pairs: int, length: int, batch: int, lr: float
-) -> SummaryComparison:
-    """Of this model."""
-    title = Path(model).name
-    rows = replace(SUMMARY_ROWS, train=train, source_length=length, batch=batch, lr=lr)
-    return SummaryComparison(
-        data=data,
-        backbones={title: Backbone(pretrained=model)},
-        rows=rows,
-        pairs=pairs,
-        table=(title,),
-        curve=(title,),
-        decoding=Decoding(max_length=rows.target_length, source_length=rows.source_length, batch=batch),
-        held_out=test_pairs,
-        test_pairs=min(WRITTEN, test_pairs),
-    )
+def select_summary_rows(names: Sequence[str]) -> list[str]:
+    """The rows that are named, or else SUMMARY_METHODS; each may have one learning rate."""
+    rows = select_rows(names, SUMMARY_METHODS, BASELINE)
+    for row in rows:
+        if len(RowSpec.parse(row).candidates) > 1:
+            raise ValueError(f"{row!r}: give one learning rate with --pairs.")
+    return rows
 
 
-class SummaryCompareLab(SummaryLab):
+class SummaryCompareWorkspace(SummaryWorkspace):
     """One pretrained model, one set of pairs."""
 
+    preset: SummaryComparison
     form = DEFAULT_FORM
     keep_models = False
 
@@ -99,44 +97,44 @@ class SummaryCompareLab(SummaryLab):
         return ""
 
     @cached_property
+    def settings(self) -> Json:
+        return super().settings | {"models": model_hashes(self)}
+
+    @cached_property
     def corpus(self) -> PairCorpus:
-        """As much of it as is asked for."""
+        """As many pairs as are asked for."""
         corpus = super().corpus
         return PairCorpus(
             train=corpus.train.select(range(min(self.preset.pairs, len(corpus.train)))),
             test=corpus.test.select(range(min(self.preset.held_out, len(corpus.test)))),
         )
 
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        models = {size: content_of(str(backbone.pretrained)) for size, backbone in self.preset.backbones.items()}
-        return super().settings | {"models": models}
-
-    def trained(self, method: str, seed: int, *, size: str) -> Path:
-        """`plain` is not trained at all."""
-        if Variant.parse(method).method is None:
+    def trained_model(self, method: str, seed: int, size: str) -> Path:
+        """The folder of a trained row, or that of the untrained backbone."""
+        if RowSpec.parse(method).method is None:
             return Path(self.base(size))
-        return self.row(lambda: self.corpus.train, self.preset.rows, method, seed, "rows", size)
+        return self.train_row(method, seed, size, data=lambda: self.corpus.train, settings=self.preset.rows)
 
-    def place(self, method: str, seed: int, *, size: str) -> Path:
-        """For what a model writes."""
-        return self.folder / "written" / size / f"{Variant.parse(method).folder}-{seed}.jsonl"
+    def predictions_file(self, method: str, seed: int, size: str) -> Path:
+        return self.folder / "written" / size / f"{RowSpec.parse(method).folder_name}-{seed}.jsonl"
 
 
-def measure(lab: SummaryCompareLab, method: str, seed: int, size: str) -> dict[str, Any]:
-    found = measure_summaries(lab, method, seed, size)
-    folder = lab.trained(method, seed, size=size)
-    if Variant.parse(method).method is not None and not lab.keep_models:
-        shutil.rmtree(folder.parent)
-    return found
+def measure(workspace: SummaryCompareWorkspace, row: RowKey) -> Json:
+    """Train and measure a row. The trained model is not kept."""
+    metrics = measure_summaries(workspace, row)
+    spec = RowSpec.parse(row.method)
+    if spec.method is not None and not workspace.keep_models:
+        shutil.rmtree(workspace.row_folder(spec, row.seed, row.size, "rows"))
+    return metrics
 
 
 def compare_summaries(
-    lab: SummaryCompareLab, output: Path, methods: Sequence[str], *, seeds: Sequence[int], told: str
-) -> Record:
-    """The record of all rows; what is done already is not done again."""
-    size, data, train = next(iter(lab.preset.backbones)), Path(lab.data).name, lab.preset.rows.train
-    pair = (
+    workspace: SummaryCompareWorkspace, output: Path, methods: Sequence[str], *, seeds: Sequence[int], command: str
+) -> Results:
+    """Run all rows, and return the results, which are in a folder below `output`."""
+    preset = workspace.preset
+    size, data, train = next(iter(preset.backbones)), Path(workspace.data).name, preset.rows.train
+    difference_columns = (
         Column("to Softmax", "difference", 2, "model"),
         Column("95 %", "interval", 2, "model"),
         Column("better", "wins", 2, "model"),
@@ -144,90 +142,16 @@ def compare_summaries(
     experiment: Experiment = replace(
         SUMMARIZATION,
         name=f"{data}-{train}",
-        title=f"Summaries of {data} by {size} after {lab.preset.pairs:,} pairs, learning rate {lab.preset.rows.lr:g}",
-        methods=tuple(str(Variant.parse(method)) for method in methods),
+        title=f"Summaries of {data} by {size} after {preset.pairs:,} pairs, learning rate {preset.rows.lr:g}",
+        methods=tuple(str(RowSpec.parse(method)) for method in methods),
         measure=measure,
-        columns=(*SUMMARIZATION.columns[:4], *pair, *SUMMARIZATION.columns[4:]),
+        columns=(*SUMMARIZATION.columns[:4], *difference_columns, *SUMMARIZATION.columns[4:]),
         paper_by_data={},
         paper_columns=(),
-        lab=SummaryCompareLab,
-        finish=partial(together, baseline=BASELINE),
-        note=f"{SUMMARIZATION.note} To Softmax: difference of perplexities, its interval by drawing the pairs of the "
-        "test again, the same for both.",
-        told=told,
+        workspace=SummaryCompareWorkspace,
+        finish=lambda workspace, rows: differences_to(BASELINE, rows),
+        note=f"{SUMMARIZATION.note} To Softmax: difference of perplexities, and its 95 % bootstrap interval over the "
+        "pairs of the test part (paired).",
+        command=command,
     )
-    return reproduce(experiment, lab, output, seeds=seeds)
-
-
-OF_THE_DEMO = "smollm2"
-
-
-def comparison_from(
-    model: str,
-    data: str,
-    train: str,
-    *,
-    tokens: tuple[int, int, int],
-    length: int,
-    batch: int | None,
-    lrs: Sequence[float] | None,
-    tagger: str | None,
-) -> Comparison:
-    """As the command says it."""
-    rates = tuple(lrs or LEARNING_RATES)
-    for rate in rates:
-        replace(ROWS, lr=rate)  # refuses what is no learning rate
-    return comparison(
-        model,
-        data,
-        rows=replace(ROWS, train=train, length=length, batch=batch or ROWS.batch, lr=rates[0]),
-        lrs=rates,
-        train_tokens=tokens[0],
-        valid_tokens=tokens[1],
-        test_tokens=tokens[2],
-        tagger=tagger or ("identifiers" if is_python(data) else "auto"),
-    )
-
-
-def summary_comparison_from(
-    model: str,
-    data: str,
-    train: str,
-    *,
-    pairs: int,
-    test_pairs: int,
-    length: int,
-    batch: int | None,
-    lrs: Sequence[float] | None,
-) -> SummaryComparison:
-    if lrs is not None and len(lrs) > 1:
-        raise ValueError(f"--lr {', '.join(f'{rate:g}' for rate in lrs)}: give one, where summaries are learnt.")
-    lr = SUMMARY_ROWS.lr if lrs is None else lrs[0]
-    batch = batch or SUMMARY_ROWS.batch
-    sizes = {"pairs": pairs, "test_pairs": test_pairs, "length": length, "batch": batch}
-    return summary_comparison(model, data, train=train, lr=lr, **sizes)
-
-
-def rows_from(names: Sequence[str], *, summaries: bool = False) -> list[str]:
-    """Each row once, and always the baseline, which all others are compared with."""
-    usual: tuple[str, ...] = METHODS
-    baseline = SOFTMAX
-    if summaries:
-        usual, baseline = SUMMARY_METHODS, BASELINE
-    variants = [Variant.parse(name) for name in names or usual]
-    for variant in variants:
-        if summaries and len(variant.choices) > 1:
-            raise ValueError(f"{str(variant)!r}: give one learning rate, where summaries are learnt.")
-    rows = [str(variant) for variant in variants]
-    return [*dict.fromkeys(rows if baseline in rows else [baseline, *rows])]
-
-
-def with_model(how: Any, report: Any) -> Any:
-    """The model of the demo is fetched if it is not here yet."""
-    fetched = {
-        title: Backbone(pretrained=str(pretrained(SMOLLM2, user_cache(), report)))
-        if backbone.pretrained == OF_THE_DEMO
-        else backbone
-        for title, backbone in how.backbones.items()
-    }
-    return replace(how, backbones=fetched)
+    return run_experiment(experiment, workspace, output / experiment.name, experiment.rows(preset, seeds))

@@ -1,122 +1,196 @@
-"""Corpus: a text in three parts, as tokens.
-
-PairCorpus: documents and summaries to train on, and to test with.
-
-Sentences: each short text a row of its own, for training.
-
-Tokenizers trained here: byte-level pairs, as GPT-2's, for machines that can not download one.
-"""
+"""Corpora of experiments: texts as tokens, the standard library of Python, pairs of document and summary, sentences,
+and byte-level tokenizers trained on them."""
 
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import datasets
+import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.utils.data import Dataset
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from unbottle.data import NAMED, PairSource, TextSource, read_pairs, read_texts, split, tokens_of
+from unbottle.data import NAMED, PairSource, TextSource, Windows, read_pairs, read_texts, split, tokens_of
 from unbottle.data.sources import BLOCK, PARTS, Part, files_below, is_python, parts_of
-from unbottle.experiments.demo_text import code
+from unbottle.data.text import library_files, library_root, read
 
-PAPER_CUT = (0.96, 0.02, 0.02)
+PAPER_FRACTIONS = (0.96, 0.02, 0.02)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Tokens of the parts. A folder with files train.*, valid.*, test.* has its own, as has a data set on the hub. What
-    is missing is cut off the end of the training text; of one text like the paper's 96/2/2, if nothing else is said."""
+    """The tokens of the training, validation and test part of a text."""
 
-    train: Any
-    valid: Any
-    test: Any
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
 
     @staticmethod
-    def of(path: str, tokenizer: Any, cut: tuple[float, float, float] = PAPER_CUT, *, column: str = "text") -> Corpus:
-        found = {
-            part: tokens_of(read_texts(TextSource(path=where.path, column=column, split=where.split)), tokenizer)
-            for part, where in parts_of(path).items()
+    def read(
+        path: str,
+        tokenizer: PreTrainedTokenizerBase,
+        fractions: tuple[float, float, float] = PAPER_FRACTIONS,
+        *,
+        column: str = "text",
+    ) -> Corpus:
+        """Read a text. A folder with files train.*, valid.*, test.* has its own parts, as has a data set on the hub.
+
+        Missing parts are cut off the end of the training text, by default in the paper's fractions of 96/2/2.
+        """
+        tokens = {
+            part: tokens_of(read_texts(TextSource(path=source.path, column=column, split=source.split)), tokenizer)
+            for part, source in parts_of(path).items()
         }
-        missing = {part: 0.0 if part in found else share for part, share in zip(PARTS, cut, strict=True)}
-        shares = (1 - missing["valid"] - missing["test"], missing["valid"], missing["test"])
-        return Corpus(**split(found.pop("train"), shares) | found)
+        valid, test = (0.0 if part in tokens else share for part, share in zip(PARTS[1:], fractions[1:], strict=True))
+        return Corpus(**split(tokens.pop("train"), (1 - valid - test, valid, test)) | tokens)
 
 
 def check_texts(path: str) -> None:
-    """Refuse what has no text that can be read, in any of its parts."""
-    for where in parts_of(path).values():
-        read_texts(TextSource(path=where.path, split=where.split))
-
-
-def content_of(path: str) -> str | None:
-    """Tells a text from any other, whatever it is called; None of a data set on the hub, which is known by its name."""
-    if is_python(path):
-        return code().fingerprint()
-    place = Path(path).expanduser()
-    if not place.exists():
-        return None
-    made = hashlib.sha256()
-    for file in files_below(place) if place.is_dir() else [place]:
-        made.update(f"{file.relative_to(place).as_posix()} {file.stat().st_size}\n".encode())
-        with open(file, "rb") as opened:
-            while block := opened.read(BLOCK):
-                made.update(block)
-    return made.hexdigest()[:16]
+    """Raise if any part of a text can not be read."""
+    for source in parts_of(path).values():
+        read_texts(TextSource(path=source.path, split=source.split))
 
 
 def training_texts(path: str) -> Iterator[str]:
-    """What a tokenizer may learn from."""
-    where = parts_of(path)["train"]
-    rows: Iterable[Any] = read_texts(TextSource(path=where.path, split=where.split))
+    """The texts of the training part, for a tokenizer to learn from."""
+    source = parts_of(path)["train"]
+    rows: Iterable[dict[str, str]] = read_texts(TextSource(path=source.path, split=source.split))
     for row in rows:
         yield row["text"]
 
 
-TEST = 0.02  # of one file
+def content_hash(path: str) -> str | None:
+    """A hash of the content of a file or folder, whatever its name; None for a data set on the hub."""
+    if is_python(path):
+        return standard_library().fingerprint()
+    place = Path(path).expanduser()
+    if not place.exists():
+        return None
+    digest = hashlib.sha256()
+    for file in files_below(place) if place.is_dir() else [place]:
+        digest.update(f"{file.relative_to(place).as_posix()} {file.stat().st_size}\n".encode())
+        with open(file, "rb") as opened:
+            while block := opened.read(BLOCK):
+                digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+LICENCE = "PSF License Agreement"
+LIBRARY_PARTS = {"base": 115, "train": 230, "test": 256}  # a file belongs to the first part above its hash's first byte
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardLibrary:
+    """The source code of Python's standard library, which every machine has.
+
+    Programs define names and use them again a few lines later, so the next token is often one of the context. `parts`
+    are disjoint sets of files: to train a model from scratch, to train heads, and held out.
+    """
+
+    root: Path
+    parts: dict[str, tuple[Path, ...]]
+
+    def windows(
+        self, part: str, tokenizer: PreTrainedTokenizerBase, *, length: int, tokens: int, per_file: int
+    ) -> tuple[Windows, int]:
+        """Windows of at least `tokens` tokens in all, and the number of files that they come from.
+
+        At most `per_file` windows come from the middle of a file: files begin with what they are about and end with
+        what tests them. No window has text of two files.
+        """
+        chunks: list[np.ndarray] = []
+        wanted = -(-tokens // length)
+        num_windows = num_files = 0
+        for path in self.parts[part]:
+            if num_windows >= wanted:
+                break
+            ids = tokens_of([{"text": read(path)}], tokenizer)
+            count = min(per_file, len(ids) // length, wanted - num_windows)
+            start = (len(ids) - count * length) // 2
+            chunks.append(ids[start : start + count * length])
+            num_windows, num_files = num_windows + count, num_files + bool(count)
+        if num_windows < wanted:
+            raise ValueError(
+                f"the standard library in {self.root} has {num_windows * length:,} tokens for the part {part!r}, and "
+                f"{tokens:,} are needed. Is it complete? Use a Python that was installed with its source."
+            )
+        return Windows(np.concatenate(chunks), length, whole=True), num_files
+
+    def texts(self, part: str) -> list[str]:
+        return [read(path) for path in self.parts[part]]
+
+    def fingerprint(self) -> str:
+        """A hash of the names and sizes of all files, which differs between versions of Python."""
+        paths = (path for part in self.parts.values() for path in part)
+        lines = sorted(f"{path.relative_to(self.root)} {path.stat().st_size}" for path in paths)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+    @staticmethod
+    def description() -> str:
+        return f"the standard library of Python {platform.python_version()}"
+
+
+def standard_library(root: Path | None = None) -> StandardLibrary:
+    """The library of the running Python, or of another `root`. The part of a file depends on its name alone."""
+    root = library_root() if root is None else root
+    parts: dict[str, list[tuple[bytes, Path]]] = {part: [] for part in LIBRARY_PARTS}
+    for key, path in library_files(root):
+        parts[next(part for part, limit in LIBRARY_PARTS.items() if key[0] < limit)].append((key[1:], path))
+    return StandardLibrary(
+        root=root, parts={part: tuple(path for _, path in sorted(files)) for part, files in parts.items()}
+    )
+
+
+TEST_SHARE = 0.02  # of a single file
 
 
 @dataclass(frozen=True)
 class PairCorpus:
-    """Rows of id, document and summary. A folder with files train.*, valid.*, test.* has parts of its own, as has a
-    data set on the hub; of one file the end is for tests."""
+    """Pairs of document and summary, to train on and to test with; columns are id, document and summary."""
 
-    train: Any
-    test: Any
+    train: datasets.Dataset
+    test: datasets.Dataset
 
     @staticmethod
-    def of(path: str) -> PairCorpus:
-        places = parts_of(path, names=NAMED)
-        train = read_pairs(_source(path, places["train"]))
-        if "test" in places:
-            return PairCorpus(train, read_pairs(_source(path, places["test"])))
-        start = len(train) - round(len(train) * TEST)
+    def read(path: str) -> PairCorpus:
+        """Read pairs. A folder with files train.*, valid.*, test.* has its own parts, as has a data set on the hub; the
+        end of a single file is the test part."""
+        sources = parts_of(path, names=NAMED)
+        train = read_pairs(_pair_source(path, sources["train"]))
+        if "test" in sources:
+            return PairCorpus(train, read_pairs(_pair_source(path, sources["test"])))
+        start = len(train) - round(len(train) * TEST_SHARE)
         if not 0 < start < len(train):
-            raise ValueError(f"{path}: {len(train)} pairs are too few to keep {TEST:.0%} for a test.")
+            raise ValueError(f"{path}: {len(train)} pairs are too few to keep {TEST_SHARE:.0%} for a test.")
         return PairCorpus(train.select(range(start)), train.select(range(start, len(train))))
 
     def training_texts(self) -> Iterator[str]:
-        """What a tokenizer may learn from."""
+        """The texts of the training part, for a tokenizer to learn from."""
         for row in self.train:
             yield row["document"]
             yield row["summary"]
 
 
-def _source(path: str, where: Part) -> PairSource:
-    """Files under the name of a data set that we know have its columns."""
+def _pair_source(path: str, part: Part) -> PairSource:
+    """A folder that is named after a known data set has its columns."""
     named = NAMED.get(Path(path).name)
-    columns = {} if named is None else {"text_column": named.text_column, "summary_column": named.summary_column}
-    return PairSource(path=where.path, split=where.split, **columns)
+    if named is None:
+        return PairSource(path=part.path, split=part.split)
+    return PairSource(
+        path=part.path, split=part.split, text_column=named.text_column, summary_column=named.summary_column
+    )
 
 
 class Sentences(Dataset):
-    """{"input_ids", "labels"} of each text. What is in one text is no context of another."""
+    """Short texts to train on, each a row of its own: {"input_ids", "labels"}. No text is the context of another."""
 
-    def __init__(self, texts: Sequence[str], tokenizer: Any) -> None:
+    def __init__(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         self.texts = list(texts)
         self.rows = [torch.tensor(ids) for ids in tokenizer(self.texts, add_special_tokens=False)["input_ids"]]
         self.length = max(map(len, self.rows))
@@ -124,8 +198,8 @@ class Sentences(Dataset):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
-        return {"input_ids": self.rows[place], "labels": self.rows[place]}
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"input_ids": self.rows[index], "labels": self.rows[index]}
 
     def fingerprint(self) -> str:
         return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
@@ -136,20 +210,20 @@ PADDING, START, STOP = "<pad>", "<s>", "</s>"
 
 
 def train_tokenizer(texts: Iterable[str], size: int) -> PreTrainedTokenizerFast:
-    """Of a language model. Deterministic: the same texts give the same tokenizer."""
-    tokenizer = _trained(texts, size, [END])
+    """A byte-level BPE tokenizer for a causal model, as GPT-2's. The same texts give the same tokenizer."""
+    tokenizer = _train_bpe(texts, size, [END])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END)
 
 
 def train_pair_tokenizer(texts: Iterable[str], size: int) -> PreTrainedTokenizerFast:
-    """Of an encoder-decoder model: a text ends with </s>, and padding is a token of its own."""
-    tokenizer = _trained(texts, size, [PADDING, START, STOP])
+    """The same for an encoder-decoder model: a text ends with </s>, and padding is a token of its own."""
+    tokenizer = _train_bpe(texts, size, [PADDING, START, STOP])
     stop = (STOP, tokenizer.token_to_id(STOP))
     tokenizer.post_processor = processors.TemplateProcessing(single=f"$A {STOP}", special_tokens=[stop])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=START, eos_token=STOP, pad_token=PADDING)
 
 
-def _trained(texts: Iterable[str], size: int, special: Sequence[str]) -> Tokenizer:
+def _train_bpe(texts: Iterable[str], size: int, special: Sequence[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

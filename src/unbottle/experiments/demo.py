@@ -1,354 +1,392 @@
-"""Workshop: the folder of a demo, with everything that its steps share. What is there is not made again.
+"""unbottle demo: a comparison of two output layers, softmax and CPR, on one frozen model and one text.
 
-from_nothing: a tiny language model and its tokenizer, trained on the spot. No download.
-
-The work of the demo, step by step. Each function leaves a file behind, or returns what goes into one.
-
-result: what all steps found, as plain data for result.json, the terminal and the page.
-
-demo: all steps in order, and everything they found as plain data.
+The text is the source code of Python's standard library. After the rows, models of the first seed are shown at work:
+next words after prompts, lists in several orders, a text word by word, time and memory.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
-from transformers.utils import logging
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.bench.run import machine
 from unbottle.data import Windows
-from unbottle.eval import perplexity
-from unbottle.eval.next_words import probe
+from unbottle.eval.next_words import PROMPTS, Prompt, probe
 from unbottle.eval.order_bias import order_bias
-from unbottle.experiments.corpora import train_tokenizer
-from unbottle.experiments.demo_model import Wheel, place, pretrained
-from unbottle.experiments.demo_plan import (
-    BEFORE,
-    CPR,
-    DEMO_PROMPTS,
-    METHODS,
-    SECONDS,
-    SOFTMAX,
-    FromNothing,
-    K,
-    Plan,
-    Step,
-    carry_out,
-    part_of,
-)
-from unbottle.experiments.demo_report import cost, marked_text, verdict
-from unbottle.experiments.demo_text import LICENCE, Code, code, description, texts
-from unbottle.experiments.replay import ReadAlready
-from unbottle.files import read_json, write_json
-from unbottle.hf import attach
-from unbottle.hf.pretrained import NO_CODE, SAFE
+from unbottle.experiments.compare import CPR, ROWS, SOFTMAX, CompareWorkspace, Comparison
+from unbottle.experiments.corpora import LICENCE, StandardLibrary, standard_library, train_tokenizer
+from unbottle.experiments.demo_model import SMOLLM2, ModelWheel, fetch_model
+from unbottle.experiments.demo_report import marked_text, measure_cost, verdict
+from unbottle.experiments.language_tables import num_parameters
+from unbottle.experiments.presets import NO_DROPOUT, Backbone, Json
+from unbottle.experiments.results import BROKEN, Column, Experiment, ResultRow, RowKey
+from unbottle.experiments.row_spec import PLAIN, RowSpec
+from unbottle.experiments.runner import FINISH, run_experiment
+from unbottle.experiments.workspace import load_tokenizer
+from unbottle.files import read_json
+from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
+from unbottle.hf.pretrained import NO_CODE
 from unbottle.progress import Progress
-from unbottle.train import Settings, train_lm
-from unbottle.train.hidden_state_cache import WindowsWithStates, cache_hidden_states
+from unbottle.train import Settings
 
-RECORD = "demo.json"
+BEFORE = "before"
+NAMES = {PLAIN: BEFORE, SOFTMAX: "softmax", CPR: "cpr"}  # rows, as folders and result.json call them
+METHODS = {NAMES[method]: method for method in (SOFTMAX, CPR)}
+DEMO_PROMPTS = (*PROMPTS, Prompt.parse("def overlap([start], [stop], [other]):\n    return max("))
+SECONDS: dict[
+    str, dict[str, float]
+] = {  # preset -> step -> seconds on a busy machine: only their proportions count, for the progress bar
+    "full": {"model": 110, "states": 610, "perplexity": 87, SOFTMAX: 253, CPR: 276, FINISH: 158},
+    "quick": {"model": 290, "states": 20, "perplexity": 9, SOFTMAX: 19, CPR: 36, FINISH: 22},
+    "tiny": {"model": 3, "states": 1, "perplexity": 1, SOFTMAX: 1, CPR: 1, FINISH: 4},
+}
 
 
-class Workshop:
-    """Refuses a folder of another plan or another text."""
+@dataclass(frozen=True, kw_only=True)
+class DemoPreset(Comparison):
+    """A comparison on the standard library, with a model out of a wheel or one trained from scratch."""
 
-    def __init__(self, folder: Path, plan: Plan, code: Code, cache: Path) -> None:
-        self.folder, self.plan, self.code, self.cache = folder, plan, code, cache
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "found").mkdir(exist_ok=True)
-        self._same_as_before({"plan": plan.identity(), "text": code.fingerprint()})
+    data: str = "python"
+    base: Settings | None = None
+    wheel: ModelWheel | None = None  # None: the backbone is trained from scratch
+    base_tokens: int = 0  # to train it on
+    base_windows_per_file: int = 0  # maximum
+    windows_per_file: int = 2  # maximum: many files say more than long ones
+    repeats: int  # of the time measurement
+    memory: bool  # measure it too, in separate processes
+    form: str = DEFAULT_FORM
+    backbones: dict[str, Backbone] = field(default_factory=lambda: {SMOLLM2.title: Backbone()})
 
-    # -- where things are
-
-    @property
-    def base(self) -> Path:
-        """The plain model."""
-        model = self.plan.model
-        return place(model, self.cache) if isinstance(model, Wheel) else self.folder / "base" / "model"
-
-    def run(self, name: str, seed: int) -> Path:
-        """The folder in which a head is trained; that of the first seed is for people."""
-        return self.folder / name if seed == 0 else self.folder / "seeds" / f"{name}-{seed}"
-
-    def file(self, name: str) -> Path:
-        """What a step found."""
-        return self.folder / "found" / f"{name}.json"
-
-    def found(self, name: str) -> Any:
-        return read_json(self.file(name))
-
-    def keep(self, name: str, found: Any) -> None:
-        write_json(self.file(name), found)
-
-    # -- text
-
-    @cached_property
-    def tokenizer(self) -> Any:
-        return AutoTokenizer.from_pretrained(self.base, **NO_CODE)
-
-    @cached_property
-    def windows(self) -> dict[str, tuple[Windows, int]]:
-        """To train heads on, and held out; with the number of files of each."""
-        sizes = {"train": self.plan.train_tokens, "test": self.plan.test_tokens}
-        length, each = self.plan.heads.length, self.plan.each
-        return {
-            part: self.code.windows(part, self.tokenizer, length=length, tokens=tokens, each=each)
-            for part, tokens in sizes.items()
+    def to_dict(self) -> Json:
+        """As demo.json and --dry-run show it."""
+        (backbone,) = self.backbones.values()
+        from_scratch = {
+            "vocabulary": self.vocabulary,
+            "tokens": self.base_tokens,
+            "each": self.base_windows_per_file,
+            "config": backbone.config,
+            "settings": self.base and self.base.to_dict(),
+        }
+        model = from_scratch if self.wheel is None else asdict(self.wheel)
+        names = ("name", "about", "train_tokens", "test_tokens", "shuffles", "repeats", "memory", "form")
+        return {name: getattr(self, name) for name in names} | {
+            "model": model,
+            "each": self.windows_per_file,
+            "heads": self.rows.to_dict(),
         }
 
-    def cache_hidden_states(self, model: Any, part: str, report: Progress) -> WindowsWithStates:
-        """The windows of a part with the hidden states of the frozen model, which reads them now if it has not yet."""
-        return cache_hidden_states(model, self.windows[part][0], self.settings(SOFTMAX, 0), report)
 
-    # -- models
+HEADS = replace(ROWS, lr=3e-4, device="cpu")
+FROM_SCRATCH = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
+TINY_GPT2 = "a tiny GPT-2"
+DEMO_PRESETS = {
+    preset.name: preset
+    for preset in (
+        DemoPreset(
+            name="full",
+            about="A real language model with 135 million parameters. Under ten minutes on two cores.",
+            wheel=SMOLLM2,
+            train_tokens=24_576,
+            test_tokens=8_192,
+            rows=replace(HEADS, lr=1e-4),  # best for softmax on the validation part of such files (docs/evidence.md)
+            repeats=3,
+            memory=True,
+        ),
+        DemoPreset(
+            name="quick",
+            about="A tiny model trained on the spot, nothing is downloaded. Under two minutes on two cores.",
+            backbones={
+                TINY_GPT2: Backbone(config={"n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256, **NO_DROPOUT})
+            },
+            base=FROM_SCRATCH,
+            base_tokens=307_200,
+            base_windows_per_file=12,
+            vocabulary=2048,
+            train_tokens=40_960,
+            test_tokens=12_288,
+            windows_per_file=4,
+            rows=replace(HEADS, lr=1e-3),
+            repeats=5,
+            memory=False,
+        ),
+        DemoPreset(
+            name="tiny",
+            about="Runs in seconds, to test that everything works. The numbers are meaningless.",
+            backbones={
+                TINY_GPT2: Backbone(config={"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT})
+            },
+            base=replace(FROM_SCRATCH, batch=4, length=64),
+            base_tokens=2_000,
+            base_windows_per_file=4,
+            vocabulary=320,
+            train_tokens=640,
+            test_tokens=320,
+            rows=replace(HEADS, batch=2, length=64),
+            shuffles=2,
+            repeats=1,
+            memory=False,
+        ),
+    )
+}
 
-    def settings(self, name: str, seed: int) -> Settings:
-        states = str(self.folder / "states")
-        return replace(self.plan.heads, output=str(self.run(name, seed)), seed=seed, states=states)
 
-    def fresh(self, name: str, seed: int) -> Any:
-        """The plain model with a new head, which predicts what the model predicted."""
-        model = AutoModelForCausalLM.from_pretrained(self.base, **SAFE)
-        torch.manual_seed(seed)
-        return attach(model, METHODS[name], form=self.plan.form)
-
-    @staticmethod
-    def load(folder: Path) -> Any:
-        return AutoModelForCausalLM.from_pretrained(folder, **SAFE).eval()
-
-    def models(self) -> Mapping[str, Any]:
-        """Before, and each head of the first seed after training."""
-        return {BEFORE: self.load(self.base), **{name: self.load(self.run(name, 0) / "model") for name in METHODS}}
-
-    def _same_as_before(self, settings: dict[str, Any]) -> None:
-        path, settings = self.folder / RECORD, json.loads(json.dumps(settings))
-        if not path.exists():
-            write_json(path, settings)
-        elif read_json(path) != settings:
-            raise ValueError(
-                f"{self.folder} holds a demo of another plan, version or Python (see {RECORD}). Give another --output, "
-                "or delete the folder."
-            )
+def demo_preset(name: str, form: str | None = None) -> DemoPreset:
+    """A preset by name, with another form of the heads if one is given."""
+    if name not in DEMO_PRESETS:
+        raise ValueError(f"plan {name!r}: unknown. Known: {', '.join(DEMO_PRESETS)}.")
+    preset = DEMO_PRESETS[name] if form is None else replace(DEMO_PRESETS[name], form=current_name(form))
+    if preset.form not in FORMS:
+        raise ValueError(f"form {form!r}: expected one of {', '.join(FORMS)}.")
+    return preset
 
 
-def from_nothing(plan: FromNothing, code: Code, folder: Path, report: Progress) -> Path:
-    """The folder of the model, which learned from files that nothing else here is trained or tested on."""
-    spelling = folder / "tokenizer"
-    if not spelling.exists():
-        report(0, 1, "a tokenizer")
-        temporary = folder / ".tokenizer.writing"
-        shutil.rmtree(temporary, ignore_errors=True)
-        train_tokenizer(texts(code.parts["base"]), plan.vocabulary).save_pretrained(temporary)
-        os.replace(temporary, spelling)
-    tokenizer = AutoTokenizer.from_pretrained(spelling, **NO_CODE)
-    windows, _ = code.windows("base", tokenizer, length=plan.settings.length, tokens=plan.tokens, each=plan.each)
-    torch.manual_seed(0)
-    end = tokenizer.eos_token_id
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **plan.config))
-    train_lm(model, windows, None, replace(plan.settings, output=str(folder)), report=report, tokenizer=tokenizer)
-    return folder / "model"
+class DemoWorkspace(CompareWorkspace):
+    """The folder of a demo: softmax/model and cpr/model are for people, of further seeds only numbers are kept."""
+
+    settings_file = "demo.json"
+    preset: DemoPreset
+
+    def __init__(
+        self, folder: Path, preset: DemoPreset, library: StandardLibrary, cache: Path, *, progress: Progress
+    ) -> None:
+        self.library, self.cache, self.form = library, cache, preset.form
+        self.num_files: dict[str, int] = {}  # of each part
+        super().__init__(folder, preset, preset.data, progress=progress)
+
+    @cached_property
+    def settings(self) -> Json:
+        return {"preset": self.preset.to_dict(), "data": self.data, "content": self.library.fingerprint()}
+
+    @property
+    def identity(self) -> Json:
+        plan = {name: value for name, value in self.preset.to_dict().items() if name != "about"}
+        return {"plan": plan, "text": self.library.fingerprint()}
+
+    @property
+    def refusal(self) -> str:
+        return (
+            f"{self.folder} holds a demo of another plan, version or Python (see {self.settings_file}). Give another "
+            "--output, or delete the folder."
+        )
+
+    def check_data(self) -> None:
+        """The text is part of Python."""
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        return self.folder / "base" / "tokenizer"
+
+    def base_folder(self, size: str) -> Path:
+        return self.folder / "base"
+
+    def row_folder(self, spec: RowSpec, seed: int, size: str, group: str) -> Path:
+        name = NAMES[str(spec)]
+        return self.folder / name if seed == 0 else self.folder / "seeds" / f"{name}-{seed}"
+
+    def base(self, size: str) -> Path | str:
+        wheel = self.preset.wheel
+        return super().base(size) if wheel is None else fetch_model(wheel, self.cache, self.progress)
+
+    def tokenizer_of(self, size: str) -> PreTrainedTokenizerBase:
+        return super().tokenizer_of(size) if self.preset.wheel is None else load_tokenizer(self.base(size))
+
+    def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
+        return train_tokenizer(self.library.texts("base"), size)
+
+    def base_data(self, size: str) -> Windows:
+        preset = self.preset
+        assert preset.base is not None
+        return self._windows("base", preset.base.length, preset.base_tokens, preset.base_windows_per_file)
+
+    @cached_property
+    def parts(self) -> dict[str, Windows]:
+        tokens = {"train": self.preset.train_tokens, "test": self.preset.test_tokens}
+        length, per_file = self.preset.rows.length, self.preset.windows_per_file
+        return {part: self._windows(part, length, count, per_file) for part, count in tokens.items()}
+
+    def _windows(self, part: str, length: int, tokens: int, per_file: int) -> Windows:
+        windows, self.num_files[part] = self.library.windows(
+            part, self.tokenizer, length=length, tokens=tokens, per_file=per_file
+        )
+        return windows
+
+    @property
+    def size(self) -> str:
+        return next(iter(self.preset.backbones))
+
+    def discard(self, folder: Path) -> None:
+        if folder.parent.parent.name == "seeds":
+            super().discard(folder)
+
+    @cached_property
+    def models(self) -> dict[str, PreTrainedModel]:
+        """The backbone, and both heads of the first seed after training."""
+        folders = {name: self.folder / name / "model" for name in METHODS}
+        return {name: self.load(path) for name, path in ({BEFORE: self.base(self.size)} | folders).items()}
 
 
-BATCH = 2  # windows that are evaluated at once: their logits fill 100 MB if there are 49,152 words
-
-
-def make_base(shop: Workshop, report: Progress) -> None:
-    model = shop.plan.model
-    if isinstance(model, FromNothing):
-        from_nothing(model, shop.code, shop.folder / "base", report)
+def measure(workspace: DemoWorkspace, row: RowKey) -> Json:
+    """Train a row, then measure the perplexity of the held-out windows from stored hidden states."""
+    earlier = workspace.folder / "found" / f"perplexity-{NAMES[row.method]}-{row.seed}.json"
+    if earlier.exists():  # of a demo that an earlier version began
+        stored: Json = read_json(earlier)
+        return stored
+    started, seconds = time.monotonic(), SECONDS[workspace.preset.name]
+    if row.method == PLAIN:
+        total = row_seconds(workspace.preset)[PLAIN]
+        with workspace.phase(0, seconds["model"] / total):
+            model = workspace.untrained(row.size)
+        with workspace.phase(seconds["model"] / total, 1):
+            for part in ("train", "test"):
+                workspace.stored_windows(model, part)
+            metrics = workspace.perplexity(model, "test", row.size, names=False).to_dict()
     else:
-        pretrained(model, shop.cache, report)
+        trained = seconds[row.method] / row_seconds(workspace.preset)[row.method]
+        with workspace.phase(0, trained):
+            folder = workspace.trained_model(*row)
+        with workspace.phase(trained, 1):
+            model = workspace.load(folder)
+            metrics = workspace.perplexity(model, "test", row.size, names=False).to_dict()
+        metrics["head_parameters"] = num_parameters(model.get_submodule("head"))
+        workspace.discard(folder)
+    return metrics | {"seconds": time.monotonic() - started}
 
 
-def read(shop: Workshop, report: Progress) -> dict[str, Any]:
-    """What the frozen model says about all windows, for both heads and all seeds."""
-    model = shop.fresh(SOFTMAX, 0)
-    total = sum(len(windows) for windows, _ in shop.windows.values())
-    before, found = 0, {}
-    for name, (windows, files) in shop.windows.items():
-        shop.cache_hidden_states(model, name, part_of(report, before, len(windows), total))
-        found[name] = {"files": files, "tokens": len(windows) * windows.length, "windows": len(windows)}
-        before += len(windows)
-    return found | {"parameters": count(model) - count(model.head)}
+def row_seconds(preset: DemoPreset) -> dict[str, float]:
+    """How long each row takes. The first one includes what all rows share."""
+    seconds = SECONDS[preset.name]
+    rows = {PLAIN: seconds["model"] + seconds["states"], SOFTMAX: seconds[SOFTMAX], CPR: seconds[CPR]}
+    return {method: own + seconds["perplexity"] for method, own in rows.items()} | {FINISH: seconds[FINISH]}
 
 
-def train(shop: Workshop, name: str, seed: int, report: Progress) -> None:
-    """The same windows in the same order for both heads of a seed."""
-    model, (windows, _) = shop.fresh(name, seed), shop.windows["train"]
-    train_lm(model, windows, None, shop.settings(name, seed), report=report, tokenizer=shop.tokenizer)
+def show_models(workspace: DemoWorkspace, rows: Sequence[ResultRow]) -> Json:
+    """What the models of the first seed do. Everything is computed once: further seeds do not change it."""
+    if any(row.is_broken for row in rows):
+        return {}
+    tokenizer, models = workspace.tokenizer, workspace.models
+    losses = {NAMES[row.method]: row.metrics["windows"] for row in rows if row.seed == 0}
+
+    def next_words() -> Json:
+        return probe(models, tokenizer, DEMO_PROMPTS).to_dict()
+
+    def orders() -> Json:
+        shuffles = workspace.preset.shuffles
+        return {name: order_bias(model, tokenizer, shuffles=shuffles).to_dict() for name, model in models.items()}
+
+    def text() -> Json:
+        """The held-out window with the median gain: nothing is picked because it looks good."""
+        gains = [one[0] - other[0] for one, other in zip(losses["softmax"], losses["cpr"], strict=True)]
+        median = sorted(range(len(gains)), key=gains.__getitem__)[len(gains) // 2]
+        return marked_text(models, tokenizer, workspace.parts["test"][median]["input_ids"])
+
+    def cost() -> list[Json]:
+        return measure_cost(
+            AutoConfig.from_pretrained(workspace.base(workspace.size), **NO_CODE),
+            tuple(METHODS.values()),
+            length=workspace.preset.rows.length,
+            repeats=workspace.preset.repeats,
+            memory=workspace.preset.memory,
+            threads=torch.get_num_threads(),
+            progress=workspace.progress,
+        )
+
+    def sizes() -> Json:
+        parts = {
+            part: {"files": workspace.num_files[part], "tokens": len(windows) * windows.length, "windows": len(windows)}
+            for part, windows in workspace.parts.items()
+        }
+        return parts | {"parameters": num_parameters(models[BEFORE])}
+
+    together: Json = {}
+    steps = {"states": sizes, "words": next_words, "order": orders, "text": text, "cost": cost}
+    for number, (name, compute) in enumerate(steps.items()):
+        with workspace.phase(number / len(steps), (number + 1) / len(steps)):
+            workspace.progress(0, 1, name)
+            together[name] = workspace.cached(name, compute)
+    return together
 
 
-def measure(shop: Workshop, name: str, seed: int, report: Progress) -> dict[str, Any]:
-    """Perplexity of the held-out windows, from stored states. A fresh head predicts what the plain model does.
-
-    W(k) is that of the plain model for all, so that their groups are the same tokens. Of the models of further seeds
-    only the numbers are kept.
-    """
-    before = shop.fresh(SOFTMAX, 0)
-    stored = shop.cache_hidden_states(before, "test", report)
-    reader = ReadAlready(before, stored)
-    if name == BEFORE:
-        return perplexity(reader, stored.windows, k=K, batch=BATCH, report=report).to_dict()
-    model = shop.load(shop.run(name, seed) / "model")
-    found = perplexity(
-        ReadAlready(model, stored), stored.windows, k=K, batch=BATCH, reference=reader, report=report
-    ).to_dict()
-    if seed > 0:
-        shutil.rmtree(shop.run(name, seed))
-    return found | {"head_parameters": count(model.head)}
-
-
-def words(shop: Workshop, report: Progress) -> dict[str, Any]:
-    return probe(shop.models(), shop.tokenizer, DEMO_PROMPTS).to_dict()
-
-
-def order(shop: Workshop, report: Progress) -> dict[str, Any]:
-    models, found = shop.models(), {}
-    for number, (name, model) in enumerate(models.items()):
-        inner = part_of(report, number, 1, len(models))
-        found[name] = order_bias(model, shop.tokenizer, shuffles=shop.plan.shuffles, report=inner).to_dict()
-    return found
-
-
-def text(shop: Workshop, report: Progress) -> dict[str, Any]:
-    """The held-out window whose gain is the middle one of all: nothing is picked because it looks good."""
-    softmax, cpr = (shop.found(f"perplexity-{name}-0")["windows"] for name in (SOFTMAX, CPR))
-    gains = [one[0] - other[0] for one, other in zip(softmax, cpr, strict=True)]
-    middle = sorted(range(len(gains)), key=gains.__getitem__)[len(gains) // 2]
-    return marked_text(shop.models(), shop.tokenizer, shop.windows["test"][0][middle]["input_ids"])
-
-
-def costs(shop: Workshop, report: Progress) -> list[dict[str, Any]]:
-    return cost(
-        AutoConfig.from_pretrained(shop.base, **NO_CODE),
-        tuple(METHODS.values()),
-        length=shop.plan.heads.length,
-        repeats=shop.plan.repeats,
-        memory=shop.plan.memory,
-        threads=torch.get_num_threads(),
-        report=report,
+def run_demo(
+    preset: DemoPreset,
+    folder: Path,
+    *,
+    seeds: int,
+    cache: Path,
+    progress: Progress,
+    library: StandardLibrary | None = None,
+) -> Json:
+    """Train both heads with each seed, measure everything, and return it as result.json holds it."""
+    workspace = DemoWorkspace(folder, preset, library or standard_library(), cache, progress=progress)
+    experiment = Experiment(
+        name="demo",
+        title=f"A softmax head and a CPR head on {workspace.size}",
+        methods=tuple(NAMES),
+        measure=measure,
+        columns=(Column("Perplexity", "perplexity"),),
+        workspace=DemoWorkspace,
+        finish=show_models,
+        command="unbottle demo",
+        seconds=row_seconds(preset),
     )
+    rows = [row for row in experiment.rows(preset, range(seeds)) if row.method != PLAIN or row.seed == 0]
+    results = run_experiment(experiment, workspace, folder / "found", rows)
+    return demo_result(workspace, [row for row in results.sorted() if row.key in rows], results.together)
 
 
-def count(module: Any) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-def result(shop: Workshop, seeds: int) -> dict[str, Any]:
-    measured = {
-        name: [shop.found(f"perplexity-{name}-{seed}") for seed in range(1 if name == BEFORE else seeds)]
-        for name in (BEFORE, *METHODS)
-    }
-    windows = {name: [found["windows"] for found in each] for name, each in measured.items()}
-    told = shop.found("states")
+def demo_result(workspace: DemoWorkspace, rows: Sequence[ResultRow], together: Json) -> Json:
+    """Everything that the terminal and the page show."""
+    for row in rows:
+        if row.is_broken:
+            raise ValueError(f"training of {NAMES[row.method]}, seed {row.seed}, diverged: {row.metrics[BROKEN]}")
+    preset, states = workspace.preset, together["states"]
+    runs = {name: [row.metrics for row in rows if NAMES[row.method] == name] for name in NAMES.values()}
+    windows = {name: [metrics["windows"] for metrics in runs[name]] for name in METHODS}
+    hidden = ("windows", "seconds")
     return {
-        "plan": shop.plan.name,
-        "model": model_of(shop) | {"parameters": told["parameters"]},
-        "text": {"what": description(), "licence": LICENCE, "train": told["train"], "test": told["test"]},
+        "plan": preset.name,
+        "model": describe_model(preset) | {"parameters": states["parameters"]},
+        "text": {
+            "what": workspace.library.description(),
+            "licence": LICENCE,
+            "train": states["train"],
+            "test": states["test"],
+        },
         "methods": METHODS,
-        "training": {name: getattr(shop.plan.heads, name) for name in ("lr", "batch", "length", "epochs")}
-        | {"form": shop.plan.form},
-        "perplexity": {name: [without(found, "windows") for found in each] for name, each in measured.items()},
-        "verdict": verdict(windows[SOFTMAX], windows[CPR]).to_dict(),
-        "words": shop.found("words"),
-        "order": shop.found("order"),
-        "text_by_word": shop.found("text"),
-        "cost": shop.found("cost"),
+        "training": {name: getattr(preset.rows, name) for name in ("lr", "batch", "length", "epochs")}
+        | {"form": preset.form},
+        "perplexity": {
+            name: [{key: value for key, value in metrics.items() if key not in hidden} for metrics in seeds]
+            for name, seeds in runs.items()
+        },
+        "verdict": verdict(windows["softmax"], windows["cpr"]).to_dict(),
+        "words": together["words"],
+        "order": together["order"],
+        "text_by_word": together["text"],
+        "cost": together["cost"],
         "machine": machine(),
-        "models": {BEFORE: at_home(shop.base), **{name: str(shop.run(name, 0) / "model") for name in METHODS}},
+        "models": {
+            BEFORE: without_home(Path(workspace.base(workspace.size))),
+            **{name: str(workspace.folder / name / "model") for name in METHODS},
+        },
+        "seconds": {f"{NAMES[row.method]}, seed {row.seed}": row.metrics.get("seconds") for row in rows},
     }
 
 
-def model_of(shop: Workshop) -> dict[str, Any]:
-    """What the plain model is, and whose."""
-    model = shop.plan.model
-    if isinstance(model, FromNothing):
-        about = f"trained here, from nothing, on {model.tokens:,} tokens of other files of the same library"
-        return {"title": "a tiny GPT-2", "about": about, "licence": None}
-    return {
-        "title": model.title,
-        "about": f"from the package {model} on the package index: {model.made}",
-        "licence": model.licence,
-    }
+def describe_model(preset: DemoPreset) -> Json:
+    """What the backbone is, and its licence."""
+    if preset.wheel is None:
+        about = f"trained from scratch on {preset.base_tokens:,} tokens of other files of the same library"
+        return {"title": TINY_GPT2, "about": about, "licence": None}
+    about = f"from the package {preset.wheel} on the package index: {preset.wheel.made}"
+    return {"title": preset.wheel.title, "about": about, "licence": preset.wheel.licence}
 
 
-def at_home(path: Path) -> str:
-    """A path that says nothing about whose home it is in."""
+def without_home(path: Path) -> str:
+    """A path that does not say whose home it is in."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
-
-
-def without(data: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key != name}
-
-
-TOOK = "seconds"  # the file that remembers how long steps took
-
-
-def demo(
-    plan: Plan, folder: Path, *, seeds: int, cache: Path, report: Progress, library: Code | None = None
-) -> dict[str, Any]:
-    """Train both heads, measure everything. What is in the folder already is not done again."""
-    logging.disable_progress_bar()  # there is a bar already
-    shop = Workshop(folder, plan, code() if library is None else library, cache)
-    took = shop.found(TOOK) if shop.file(TOOK).exists() else {}
-    for title, seconds in carry_out([*steps(shop, seeds)], report):
-        took[title] = seconds
-        shop.keep(TOOK, took)
-    return result(shop, seeds) | {TOOK: took}
-
-
-def steps(shop: Workshop, seeds: int) -> Iterator[Step]:
-    """A step that is stopped in the middle starts again, but for training, which goes on."""
-    seconds = SECONDS[shop.plan.name]
-
-    def finding(name: str, title: str, share: str, find: Callable[[Progress], Any]) -> Step:
-        return Step(
-            title=title,
-            seconds=seconds[share],
-            is_done=shop.file(name).exists,
-            work=lambda report: shop.keep(name, find(report)),
-        )
-
-    def measuring(name: str, seed: int, title: str) -> Step:
-        find = lambda report: measure(shop, name, seed, report)  # noqa: E731
-        return finding(f"perplexity-{name}-{seed}", title, "perplexity", find)
-
-    def training(name: str, seed: int) -> Step:
-        return Step(
-            title=f"training {name}, seed {seed}",
-            seconds=seconds[f"train {name}"],
-            is_done=lambda: is_trained(shop, name, seed),
-            work=lambda report: train(shop, name, seed, report),
-        )
-
-    yield Step(
-        title="the model",
-        seconds=seconds["model"],
-        is_done=(shop.base / "config.json").exists,
-        work=lambda report: make_base(shop, report),
-    )
-    yield finding("states", "hidden states, read once for all heads", "states", lambda r: read(shop, r))
-    yield measuring(BEFORE, 0, "perplexity before")
-    for seed in range(seeds):
-        for name in METHODS:
-            yield training(name, seed)
-            yield measuring(name, seed, f"perplexity of {name}, seed {seed}")
-    yield finding("words", "next words after prompts", "words", lambda r: words(shop, r))
-    yield finding("order", "orders of lists", "order", lambda r: order(shop, r))
-    yield finding("text", "a text, word by word", "text", lambda r: text(shop, r))
-    yield finding("cost", "time and memory", "cost", lambda r: costs(shop, r))
-
-
-def is_trained(shop: Workshop, name: str, seed: int) -> bool:
-    """Of further seeds only the numbers stay."""
-    measured = seed > 0 and shop.file(f"perplexity-{name}-{seed}").exists()
-    return measured or (shop.run(name, seed) / "model" / "config.json").exists()

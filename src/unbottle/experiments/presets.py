@@ -1,9 +1,4 @@
-"""AnyPreset: what presets of all kinds of experiments have.
-
-Preset: everything an experiment depends on but the method and the seed.
-
-SummaryPreset: everything an experiment on summaries depends on but the method and the seed.
-"""
+"""Presets: everything an experiment depends on except the method and the seed."""
 
 from __future__ import annotations
 
@@ -15,44 +10,50 @@ from unbottle.eval.summary_scores import DEFAULT_METRICS, METRICS
 from unbottle.train import SUMMARIZE_PRESETS, Settings, SummarizeSettings
 from unbottle.train.presets import RunSettings
 
+Json = dict[str, Any]  # an object of a JSON file: settings, or what was measured
+
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
-    """The plain model that all methods start from: a pretrained one by name, or one of this config, trained first."""
+    """The model that all rows start from: the name or folder of a pretrained one, or a config to train one from."""
 
     pretrained: str | None = None
-    config: dict[str, Any] = field(default_factory=dict)
+    config: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnyPreset:
-    """Base: how a backbone is trained from nothing, on the first part of the data. Rows: how each method goes on."""
+class Preset:
+    """What presets of all experiments have.
+
+    A backbone without pretrained weights is trained with the settings `base` on the first `base_share` of the training
+    data. Every row is then trained with the settings `rows` on the rest.
+    """
 
     name: str
     about: str
-    data: str  # unless other data are given
+    data: str  # the default of --data; empty: --data is required
     backbones: dict[str, Backbone]  # the first is the one of most tables
     rows: RunSettings
     base: RunSettings | None = None
-    base_share: float = 0.0  # of the training data; rows go on with the rest
-    vocabulary: int | None = None  # of the tokenizer that is trained too
+    base_share: float = 0.0
+    vocabulary: int | None = None  # size of the tokenizer that is trained for such a backbone
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preset(AnyPreset):
-    """Of experiments on language models."""
+class LanguagePreset(Preset):
+    """A preset of the paper's experiments on causal language models."""
 
     rows: Settings
     base: Settings | None = None
-    test_tokens: int | None = None  # at most so many
-    reranker_share: float = 0.15  # of the steps, where wbwR takes part
-    reranker_tokens: int = 100_000  # for validation
+    test_tokens: int | None = None  # maximum
+    reranker_share: float = 0.15  # of the training steps, in the table of the word-by-word reranker
+    reranker_tokens: int = 100_000  # of the validation part, in that table
     analogies: int = 200  # contexts of each relation, kind and part
-    sequences: int = 100  # of text completion; the paper samples 40,000
-    prompts: tuple[int, ...] = (20, 70, 120)  # words of them that are read
+    sequences: int = 100  # number of texts to complete; the paper samples 40,000
+    prompts: tuple[int, ...] = (20, 70, 120)  # lengths of their prompts, in words
 
 
 PAPER = Settings(output="", length=200, batch=4, lr=1e-5)
@@ -63,7 +64,7 @@ CPU = replace(PAPER, batch=8, clip=1.0, save_every=100, keep=1)
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset(
+        LanguagePreset(
             name="paper",
             about="GPT-2 small and medium from the hub, the paper's settings. For a GPU and days.",
             data="Salesforce/wikitext:wikitext-103-raw-v1",
@@ -74,7 +75,7 @@ PRESETS = {
             rows=PAPER,
             sequences=40_000,
         ),
-        Preset(
+        LanguagePreset(
             name="cpu",
             about="A small GPT-2 trained here, about an hour for table 1 on two cores.",
             data="Salesforce/wikitext:wikitext-2-raw-v1",
@@ -82,7 +83,7 @@ PRESETS = {
                 "small": Backbone(config=SMALL),
                 "medium": Backbone(config=SMALL | {"n_embd": 256}),
             },
-            # longer windows than the rows': what is generated after 120 words stands at positions beyond 200
+            # longer windows than the rows': text generated after 120 words is at positions beyond 200
             base=replace(
                 CPU, length=320, lr=2e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=800
             ),
@@ -93,9 +94,9 @@ PRESETS = {
             reranker_tokens=4_000,
             sequences=40,
         ),
-        Preset(
+        LanguagePreset(
             name="tiny",
-            about="Seconds, to see that everything runs. Its numbers mean nothing.",
+            about="Runs in seconds, to test that everything works. The numbers are meaningless.",
             data="",
             backbones={
                 "small": Backbone(config={"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
@@ -117,21 +118,24 @@ PRESETS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryPreset(AnyPreset):
-    """`special` settings are for one data set, or for a backbone on it ("booksum, BART Large")."""
+class SummaryPreset(Preset):
+    """A preset of experiments on summarization.
+
+    `special` holds settings for one data set, or for one backbone on it ("booksum, BART Large").
+    """
 
     rows: SummarizeSettings
     base: SummarizeSettings | None = None
     table: tuple[str, ...]  # backbones of the tables
-    curve: tuple[str, ...]  # backbones of the curve of sizes
-    beside: dict[str, str] = field(default_factory=dict)  # backbone: the paper's that it stands beside
-    special: dict[str, dict[str, Any]] = field(default_factory=dict)
+    curve: tuple[str, ...]  # backbones of the size curve
+    beside: dict[str, str] = field(default_factory=dict)  # backbone: the paper's backbone to compare it with
+    special: dict[str, Json] = field(default_factory=dict)
     decoding: Decoding = field(default_factory=Decoding)  # the paper's
     metrics: tuple[str, ...] = DEFAULT_METRICS
-    test_pairs: int | None = None  # of which summaries are written, at most; the loss is of all
+    test_pairs: int | None = None  # maximum number of generated summaries; the loss is of all pairs
 
-    def rows_of(self, size: str, data: str) -> SummarizeSettings:
-        """How a backbone is trained on these data."""
+    def row_settings(self, size: str, data: str) -> SummarizeSettings:
+        """Training settings of a backbone on a data set."""
         return replace(self.rows, **self.special.get(data, {}), **self.special.get(f"{data}, {size}", {}))
 
 
@@ -143,21 +147,23 @@ SUMMARY_CPU = replace(
 CPU_DECODING = Decoding(
     max_length=SUMMARY_CPU.target_length, source_length=SUMMARY_CPU.source_length, batch=SUMMARY_CPU.batch
 )
+BESIDE = {"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"}
 TINY = replace(SUMMARY_CPU, batch=4, source_length=48, target_length=10)
 
 
 def t5(width: int, *, layers: int, heads: int) -> Backbone:
-    """As T5 is, but small. What a summary starts from is padding, as in T5."""
+    """A small T5, whose decoder starts from the padding token."""
     sizes = {"d_model": width, "d_kv": width // heads, "d_ff": 4 * width, "num_layers": layers, "num_heads": heads}
     return Backbone(config={"model_type": "t5", **sizes, "dropout_rate": 0.0, "decoder_start_token_id": 0})
 
 
 def bart(width: int, *, layers: int, heads: int, positions: int) -> Backbone:
-    """As BART is, but small. What a summary starts from is the end of a text, as in BART."""
-    sides = ("encoder", "decoder")
-    sizes = {f"{side}_{what}": value for side in sides for what, value in (
-        ("layers", layers), ("attention_heads", heads), ("ffn_dim", 4 * width),
-    )}  # fmt: skip
+    """A small BART, whose decoder starts from the end-of-text token."""
+    sizes = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("layers", layers), ("attention_heads", heads), ("ffn_dim", 4 * width))
+    }
     start = {"decoder_start_token_id": 2, "forced_bos_token_id": None, "forced_eos_token_id": None}
     limits = {"max_position_embeddings": positions, "dropout": 0.0}
     return Backbone(config={"model_type": "bart", "d_model": width, **sizes, **limits, **start})
@@ -200,13 +206,13 @@ SUMMARY_PRESETS = {
             vocabulary=4096,
             table=("T5", "BART"),
             curve=("T5", "T5 wide"),
-            beside={"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"},
+            beside=BESIDE,
             decoding=CPU_DECODING,
             test_pairs=150,
         ),
         SummaryPreset(
             name="tiny",
-            about="Seconds, to see that everything runs. Its numbers mean nothing.",
+            about="Runs in seconds, to test that everything works. The numbers are meaningless.",
             data="",
             backbones={
                 "T5": t5(16, layers=2, heads=2),
@@ -219,7 +225,7 @@ SUMMARY_PRESETS = {
             vocabulary=300,
             table=("T5", "BART"),
             curve=("T5", "T5 wide"),
-            beside={"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"},
+            beside=BESIDE,
             decoding=Decoding(max_length=TINY.target_length, source_length=TINY.source_length, batch=4),
             test_pairs=6,
         ),

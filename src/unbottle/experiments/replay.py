@@ -1,4 +1,4 @@
-"""ReadAlready: a frozen model that answers from what it said before about the same windows."""
+"""ReplayedModel: a frozen model whose hidden states were stored, so that only its head is computed."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from unbottle.hf.head_inputs import states
 from unbottle.train.hidden_state_cache import WindowsWithStates
 
 
-class ReadAlready(nn.Module):
-    """Logits of windows whose hidden states are stored: only the head is computed. Any other text is a KeyError."""
+class ReplayedModel(nn.Module):
+    """Predicts the windows whose hidden states are stored. Any other input raises a KeyError."""
 
     def __init__(self, model: Any, stored: WindowsWithStates) -> None:
         super().__init__()
         self.model: Any = model
         self.config = model.config
         self.stored = stored
-        self.places = {tuple(stored.windows[place]["input_ids"].tolist()): place for place in range(len(stored))}
+        self.indices = {tuple(stored.windows[index]["input_ids"].tolist()): index for index in range(len(stored))}
 
     @property
     def device(self) -> torch.device:
         device: torch.device = self.model.device
         return device
 
-    def get_output_embeddings(self) -> Any:
-        return self.model.get_output_embeddings()
+    def get_output_embeddings(self) -> nn.Module:
+        embeddings: nn.Module = self.model.get_output_embeddings()
+        return embeddings
 
     def forward(self, input_ids: Tensor, use_cache: bool = False) -> Any:
-        found = [self.stored[self.places[tuple(row.tolist())]]["layers"] for row in input_ids]
-        layers = torch.stack(found).to(self.model.device, self.model.dtype)
+        layers = torch.stack([self.stored[self.indices[tuple(row.tolist())]]["layers"] for row in input_ids])
+        layers = layers.to(self.model.device, self.model.dtype)
         here = states(layers, input_ids, None, None, past=None)
         return self.model._predict(here, past=None, labels=None, num_items=None, logits_to_keep=0, skip_logits=False)

@@ -1,8 +1,6 @@
-"""Experiment: rows of a table of the paper, what is measured for each, and what the paper says.
+"""Experiments and their results: which rows a table has, what is measured for each, and the files that hold it.
 
-Record: the results of one experiment, in a folder: results.json, table.md and plot.png.
-
-Is one output layer better than another? By the same held-out windows, drawn again and again.
+Results of an experiment are a folder with results.json, table.md and, for some experiments, plot.png.
 """
 
 from __future__ import annotations
@@ -11,185 +9,230 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from math import exp
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from unbottle.bench.run import machine
-from unbottle.eval.bootstrap import RatioStatistic, Resampling, difference_interval
-from unbottle.experiments.row_spec import Variant
-from unbottle.experiments.workspace import AnyLab, Lab, same_settings
+from unbottle.experiments.presets import Json, Preset
+from unbottle.experiments.row_spec import RowSpec
+from unbottle.experiments.workspace import LanguageWorkspace, Workspace, same_settings
 from unbottle.files import put_file, read_json, waiting, whole_disk
-from unbottle.report import Estimate, Table
+from unbottle.tables import Estimate, Table
+
+BROKEN = "broken"  # the only metric of a row whose training diverged: why
 
 
 @dataclass(frozen=True)
 class Column:
-    """A measured number (or text) and how to show it."""
+    """A metric and how to show it."""
 
     title: str
     key: str
     digits: int = 2
-    part: str = ""  # columns of different parts stand in tables of their own
+    part: str = ""  # columns of different parts are in separate tables
 
 
-@dataclass(frozen=True)
-class Row:
-    """What was measured for one method, seed and size of the backbone."""
+class RowKey(NamedTuple):
+    """Which row of an experiment: a method with its options (see RowSpec), a seed, and the name of a backbone."""
 
     method: str
     seed: int
     size: str
-    found: dict[str, Any]
 
 
-Measure = Callable[[Any, str, int, str], dict[str, Any]]  # (lab, method, seed, size of the backbone) -> what was found
-Plot = Callable[[Sequence[Row], Path], None]
-Paper = Mapping[str, Mapping[str, tuple[float, ...]]]  # size -> method -> numbers
+@dataclass(frozen=True)
+class ResultRow:
+    """The metrics of one row. A row whose training diverged has none but BROKEN."""
+
+    method: str
+    seed: int
+    size: str
+    metrics: Json
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.method, self.seed, self.size)
+
+    @property
+    def is_broken(self) -> bool:
+        return BROKEN in self.metrics
+
+    @classmethod
+    def from_json(cls, row: Json) -> ResultRow:
+        return cls(row["method"], row["seed"], row["size"], row["found"])
+
+    def to_json(self) -> Json:
+        return {**self.key._asdict(), "found": self.metrics}
 
 
-def first_size(preset: Any) -> tuple[str, ...]:
-    return every_size(preset)[:1]
+Measure = Callable[[Any, RowKey], Json]  # (workspace, row) -> metrics
+Finish = Callable[[Any, Sequence[ResultRow]], Json]  # (workspace, rows) -> {method: metrics}
+Plot = Callable[[Sequence[ResultRow], Path], None]
+PaperNumbers = Mapping[str, Mapping[str, tuple[float, ...]]]  # backbone -> method -> numbers
 
 
-def every_size(preset: Any) -> tuple[str, ...]:
+def first_size(preset: Preset) -> tuple[str, ...]:
+    return tuple(preset.backbones)[:1]
+
+
+def every_size(preset: Preset) -> tuple[str, ...]:
     return tuple(preset.backbones)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
+    """A table: its rows, what is measured for each of them, its columns, and the paper's numbers beside them.
+
+    `measure` trains a row in the workspace and returns its metrics. `finish` computes what depends on all rows, as time
+    ratios or differences to a baseline. `seconds` is roughly how long each method takes, and FINISH: only proportions
+    count, for the progress bar.
+    """
+
     name: str
     title: str
     methods: tuple[str, ...]
     measure: Measure
     columns: tuple[Column, ...]
     paper_columns: tuple[str, ...] = ()
-    paper: Paper = field(default_factory=dict)
-    paper_by_data: Mapping[str, Paper] | None = None  # instead, where the paper has several data sets
-    lab: type[AnyLab] = Lab  # where its models are trained, with which presets
-    sizes: Callable[[Any], Sequence[str]] = first_size  # of a preset: the backbones that take part
-    finish: Callable[[Any, Sequence[Row]], dict[str, Any]] | None = None  # what is measured of all rows together
+    paper: PaperNumbers = field(default_factory=dict)
+    paper_by_data: Mapping[str, PaperNumbers] | None = None  # instead of `paper`, for several data sets
+    workspace: type[Workspace] = LanguageWorkspace
+    sizes: Callable[[Any], Sequence[str]] = first_size  # the backbones of a preset that take part
+    finish: Finish | None = None
     plot: Plot | None = None
     note: str = ""
-    told: str = ""  # the command that runs it, if it is none of the paper's
+    command: str = ""  # the command that runs it; empty: unbottle reproduce
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
-    def command(self, settings: Mapping[str, Any]) -> str:
-        """What runs it again."""
-        return self.told or f"unbottle reproduce {self.name} --preset {settings['preset']['name']}"
+    def rows(
+        self,
+        preset: Preset,
+        seeds: Sequence[int],
+        *,
+        methods: Sequence[str] | None = None,
+        sizes: Sequence[str] | None = None,
+    ) -> list[RowKey]:
+        """All rows, in the order in which they are run; `methods` and `sizes` select some of them."""
+        selected = [method for method in self.methods if methods is None or method in methods]
+        sizes = self.sizes(preset) if sizes is None else sizes
+        return [RowKey(method, seed, size) for seed in seeds for size in sizes for method in selected]
 
-    def reported(self, size: str, data: str) -> Mapping[str, tuple[float, ...]]:
-        """What the paper says about this size, or about its first one; nothing about data that it does not have."""
+    def paper_numbers(self, size: str, data: str) -> Mapping[str, tuple[float, ...]]:
+        """The paper's numbers for a backbone, or else for its first one; none for data that the paper does not use."""
         paper = self.paper if self.paper_by_data is None else self.paper_by_data.get(data, {})
         return paper.get(size) or next(iter(paper.values()), {})
 
 
-class Record:
-    """Rows that are there already are kept; each new one is on disk before the next begins.
+class Results:
+    """The rows of an experiment, in a folder. Each row is on disk before the next one starts.
 
     Several processes may add rows to the same folder: each reads what the others wrote before it writes.
     """
 
-    def __init__(self, folder: Path, experiment: Experiment, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, experiment: Experiment, settings: Json) -> None:
         self.folder, self.experiment, self.settings = folder, experiment, json.loads(json.dumps(settings))
-        self.rows: list[Row] = []
-        self.together: dict[str, Any] = {}
+        self.rows: list[ResultRow] = []
+        self.together: Json = {}  # method -> metrics that depend on all rows
         folder.mkdir(parents=True, exist_ok=True)
         self._read()
 
-    def has(self, method: str, seed: int, size: str) -> bool:
-        return any((row.method, row.seed, row.size) == (method, seed, size) for row in self.rows)
+    def __contains__(self, key: RowKey) -> bool:
+        return any(row.key == key for row in self.rows)
 
-    def read_again(self) -> Record:
-        """With what other processes wrote."""
+    def refresh(self) -> Results:
+        """Read what other processes have written meanwhile."""
         with waiting(self.folder / ".lock"):
             self._read()
         return self
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ResultRow) -> None:
         with waiting(self.folder / ".lock"):
             self._read()
-            if self.has(row.method, row.seed, row.size):
+            if row.key in self:
                 return  # another process was faster
             self.rows.append(row)
             self.together = {}  # of fewer rows
             self._write()
 
-    def finish(self, together: dict[str, Any]) -> None:
-        """What was measured of all rows together; and the files once more."""
+    def finish(self, together: Json) -> None:
+        """Store what depends on all rows, and write all files once more."""
         with waiting(self.folder / ".lock"):
             self._read()
             self.together = together or self.together
             self._write()
+
+    def sorted(self) -> list[ResultRow]:
+        """Rows in the order of the table."""
+        order = {method: number for number, method in enumerate(self.experiment.methods)}
+        return sorted(self.rows, key=lambda row: (row.size, order.get(row.method, len(order)), row.seed))
+
+    def markdown(self) -> str:
+        """A table for each backbone, with the paper's numbers on the right."""
+        parts = [f"## {self.experiment.title}"]
+        for size in dict.fromkeys(row.size for row in self.rows):
+            parts.append(f"### {size}")
+            parts += [str(self._table(size, part)) for part in dict.fromkeys(c.part for c in self.experiment.columns)]
+        seeds = sorted({row.seed for row in self.rows})
+        error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
+        parts += [self.experiment.note] if self.experiment.note else []
+        hardware, settings = machine(), self.settings
+        versions = ", ".join(f"{name} {version}" for name, version in hardware["versions"].items())
+        command = self.experiment.command or (
+            f"unbottle reproduce {self.experiment.name} --preset {settings['preset']['name']}"
+        )
+        parts.append(
+            f"`{command}`, text {settings['data']}, seeds {', '.join(map(str, seeds))}{error}. "
+            f"{hardware['processor']}, {hardware['cores']} cores; {versions}."
+        )
+        return "\n\n".join(parts)
+
+    def _table(self, size: str, part: str) -> Table:
+        """One part of the columns; a column of the paper is in the part that has its counterpart."""
+        backbone = self.settings["preset"].get("beside", {}).get(size, size)
+        paper = self.experiment.paper_numbers(backbone, self.settings["data"])
+        columns = [column for column in self.experiment.columns if column.part == part]
+        elsewhere = {column.title for column in self.experiment.columns if column.part != part}
+        names = self.experiment.paper_columns if paper else ()
+        shown = [index for index, name in enumerate(names) if name not in elsewhere]
+        header = ["Method", *(column.title for column in columns), *(f"paper: {names[index]}" for index in shown)]
+        lines = []
+        for method in self.experiment.methods:
+            rows = [row for row in self.sorted() if (row.method, row.size) == (method, size)]
+            if rows:
+                numbers = paper.get(method)
+                paper_cells = ["" if numbers is None else f"{numbers[index]:g}" for index in shown]
+                cells = [self._cell(rows, column) for column in columns]
+                if all(row.is_broken for row in rows) and not any(cells):
+                    cells[0] = BROKEN
+                lines.append([RowSpec.parse(method).title, *cells, *paper_cells])
+        return Table(header, lines)
+
+    def _cell(self, rows: Sequence[ResultRow], column: Column) -> str:
+        together = self.together.get(rows[0].method, {})
+        metrics = [row.metrics.get(column.key) for row in rows] + [together.get(column.key)]
+        values = [value for value in metrics if value is not None]  # None: no token was of that kind
+        if not values:
+            return ""
+        if isinstance(values[0], str):
+            return values[0]
+        estimate = Estimate.of(values)
+        if estimate.error == 0:
+            estimate = Estimate(estimate.mean, None, estimate.count)
+        return estimate.show(column.digits)
 
     def _write(self) -> None:
         data = {
             "experiment": self.experiment.name,
             "settings": self.settings,
             "machine": machine(),
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [row.to_json() for row in self.rows],
             "together": self.together,
         }
-        _write(self.folder / "results.json", shallow(json.dumps(data, indent=1)) + "\n")
-        _write(self.folder / "table.md", self.document() + "\n")
+        _write_text(self.folder / "results.json", compact_lists(json.dumps(data, indent=1)) + "\n")
+        _write_text(self.folder / "table.md", self.markdown() + "\n")
         if self.experiment.plot is not None and importlib.util.find_spec("matplotlib"):
-            self.experiment.plot(self.sorted(), self.folder / "plot.png")
-
-    def sorted(self) -> list[Row]:
-        order = {method: number for number, method in enumerate(self.experiment.methods)}
-        return sorted(self.rows, key=lambda row: (row.size, order.get(row.method, len(order)), row.seed))
-
-    def document(self) -> str:
-        """A table for each size of the backbone, the paper's numbers to the right."""
-        found, parts = machine(), [f"## {self.experiment.title}"]
-        for size in dict.fromkeys(row.size for row in self.rows):
-            parts += [f"### {size}", *(str(table) for table in self._tables(size))]
-        seeds = sorted({row.seed for row in self.rows})
-        error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
-        parts += [self.experiment.note] if self.experiment.note else []
-        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-        parts.append(
-            f"`{self.experiment.command(self.settings)}`, text {self.settings['data']}, "
-            f"seeds {', '.join(map(str, seeds))}{error}. {found['processor']}, {found['cores']} cores; {versions}."
-        )
-        return "\n\n".join(parts)
-
-    def _tables(self, size: str) -> list[Table]:
-        """One for each part of the columns; a number of the paper stands in the part that has its like."""
-        parts = dict.fromkeys(column.part for column in self.experiment.columns)
-        return [self._table(size, part) for part in parts]
-
-    def _table(self, size: str, part: str) -> Table:
-        beside = self.settings["preset"].get("beside", {}).get(size, size)  # the paper's name for what is like it
-        reported = self.experiment.reported(beside, self.settings["data"])
-        columns = [column for column in self.experiment.columns if column.part == part]
-        elsewhere = {column.title for column in self.experiment.columns if column.part != part}
-        names = self.experiment.paper_columns if reported else ()
-        chosen = [place for place, name in enumerate(names) if name not in elsewhere]
-        header = ["Method", *(column.title for column in columns), *(f"paper: {names[place]}" for place in chosen)]
-        lines = []
-        for method in self.experiment.methods:
-            rows = [row for row in self.sorted() if (row.method, row.size) == (method, size)]
-            if rows:
-                mine = [self._cell(rows, column) for column in columns]
-                numbers = reported.get(method)
-                his = ["" if numbers is None else f"{numbers[place]:g}" for place in chosen]
-                lines.append([Variant.parse(method).title, *mine, *his])
-        return Table(header, lines)
-
-    def _cell(self, rows: Sequence[Row], column: Column) -> str:
-        together = self.together.get(rows[0].method, {})
-        found = [row.found.get(column.key) for row in rows] + [together.get(column.key)]
-        values = [value for value in found if value is not None]  # None: no token was of that kind
-        if not values:
-            return ""
-        if isinstance(values[0], str):
-            return str(values[0])
-        estimate = Estimate.of(values)
-        if estimate.error == 0:
-            estimate = Estimate(estimate.mean, None, estimate.count)
-        return estimate.show(column.digits)
+            self.experiment.plot([row for row in self.sorted() if not row.is_broken], self.folder / "plot.png")
 
     def _read(self) -> None:
         if not (self.folder / "results.json").exists():
@@ -200,75 +243,21 @@ class Record:
                 f"{self.folder}: holds results of another preset or text. Choose another --output, or remove it."
             )
         self.settings = data["settings"]
-        rows = [Row(**row) for row in data["rows"]]
-        self.rows = [*{(row.method, row.seed, row.size): row for row in rows}.values()]  # none counts twice
+        rows = [ResultRow.from_json(row) for row in data["rows"]]
+        self.rows = [*{row.key: row for row in rows}.values()]  # a row that is there twice counts once
         self.together = data["together"]
 
 
-def shallow(text: str) -> str:
-    """JSON whose lists of numbers, and lists of those, take one line each: there is a pair for every window."""
+def compact_lists(text: str) -> str:
+    """JSON whose lists of numbers, and lists of such lists, are on one line: rows hold a pair for every window."""
     for inner in (r"[^\[\]{}\"]", r"(?:[^\[\]{}\"]|\[[^\[\]{}\"]*\])"):
-        text = re.sub(rf"\[\s+({inner}*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+        text = re.sub(rf"\[\s+({inner}*?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
     return text
 
 
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing."""
+def _write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole, or leave it as it was."""
     part = path.with_suffix(path.suffix + ".part")
     with whole_disk(path.parent):
         part.write_text(text, encoding="utf-8")
         put_file(part, path)
-
-
-Windows = Sequence[Sequence[float]]  # [sum of losses, tokens] of each window
-
-
-@dataclass(frozen=True, kw_only=True)
-class Paired:
-    """Losses by seed, of both. `low` and `high` are where the mean of first - second would be on other text like this.
-
-    Differences of losses: exp(difference) - 1 is by how much a perplexity is above the other.
-    """
-
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-    low: float | None
-    high: float | None
-
-    @property
-    def wins(self) -> int:
-        """Seeds with which the first is better."""
-        return sum(one < other for one, other in zip(self.first, self.second, strict=True))
-
-    @property
-    def difference(self) -> float:
-        return fmean(self.first) - fmean(self.second)
-
-    @property
-    def interval(self) -> str:
-        """In percent of perplexity; nothing, where there were too few windows."""
-        return "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}"
-
-
-def paired(first: Sequence[Windows], second: Sequence[Windows]) -> Paired:
-    """From the losses of each held-out window, for each seed; the same windows and seeds for both."""
-    losses = [tuple(_ratio(windows).value or 0.0 for windows in seeds) for seeds in (first, second)]
-    interval = difference_interval(_ratio(_mean(first)), _ratio(_mean(second)), Resampling())
-    low, high = (None, None) if interval is None else interval
-    return Paired(first=losses[0], second=losses[1], low=low, high=high)
-
-
-def percent(difference: float) -> str:
-    """A difference of losses, as one of perplexities."""
-    return f"{exp(difference) - 1:+.1%}"
-
-
-def _ratio(windows: Windows) -> RatioStatistic:
-    return RatioStatistic(
-        numerators=tuple(loss for loss, _ in windows), denominators=tuple(float(count) for _, count in windows)
-    )
-
-
-def _mean(seeds: Sequence[Windows]) -> Windows:
-    """Each window's loss, averaged over seeds."""
-    return [(fmean(loss for loss, _ in window), window[0][1]) for window in zip(*seeds, strict=True)]

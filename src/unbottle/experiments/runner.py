@@ -1,91 +1,104 @@
-"""Reproduce: run the rows of an experiment, one after the other; what is done is not done again.
+"""Run the rows of an experiment: resumable, and shared between processes.
 
-cpu_medians: how long things take, in turns.
+Rows that are in the results already are skipped. Several processes may run the same experiment: each takes rows that no
+other process works on. A training that diverges is a row that says so.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from unbottle.bench.timing import SystemClock, Times, Work, take_turns
-from unbottle.experiments.results import Experiment, Record, Row
-from unbottle.experiments.row_spec import Variant
-from unbottle.experiments.workspace import AnyLab
+from unbottle.experiments.presets import Json
+from unbottle.experiments.results import BROKEN, Experiment, ResultRow, Results, RowKey
+from unbottle.experiments.row_spec import RowSpec
+from unbottle.experiments.workspace import Workspace, portion
 from unbottle.files import free, waiting
 from unbottle.progress import Progress
+from unbottle.train.divergence import DivergenceError
+
+FINISH = "finish"  # in Experiment.seconds: what is computed of all rows
+REPORTED = 0.98  # of a step: something comes after the last report of it
 
 
-class Todo(NamedTuple):
-    """A row that is missing."""
+def run_experiment(experiment: Experiment, workspace: Workspace, folder: Path, rows: Sequence[RowKey]) -> Results:
+    """Run the rows that are missing in the results in `folder`, and return all results."""
+    results = Results(folder, experiment, workspace.settings)
+    remaining = [row for row in rows if row not in results]
+    finishes = experiment.finish is not None and bool(remaining or (results.rows and not results.together))
+    weights = {row: experiment.seconds.get(row.method, 1.0) for row in remaining}
+    finish_weight = experiment.seconds.get(FINISH, 1.0) if finishes else 0.0
+    progress = workspace.progress
+    steps = Steps(progress, sum(weights.values()) + finish_weight)
+    try:
+        while remaining:
+            row = _run_free_row(experiment, workspace, results, remaining, steps, weights)
+            if row is None:  # other processes work on all that is left
+                with waiting(_lock(remaining[0], workspace)):
+                    pass
+            else:
+                remaining.remove(row)
+        together: Json = {}
+        if experiment.finish is not None and results.rows and not results.together:
+            with steps.step("all rows together", finish_weight) as workspace.progress:
+                together = experiment.finish(workspace, results.sorted())
+    finally:
+        workspace.progress = progress
+    results.finish(together)
+    steps.finish()
+    return results
 
-    seed: int
-    size: str
-    method: str
 
-    def lock(self, lab: AnyLab) -> Path:
-        """A file that belongs to who makes this row."""
-        return lab.folder / ".rows" / f"{self.size}-{Variant.parse(self.method).folder}-{self.seed}.lock"
-
-
-def reproduce(
+def _run_free_row(
     experiment: Experiment,
-    lab: AnyLab,
-    output: Path,
-    *,
-    seeds: Sequence[int] = (0,),
-    methods: Sequence[str] | None = None,
-    sizes: Sequence[str] | None = None,
-) -> Record:
-    """The record of all rows; `methods` and `sizes`, of the backbone, choose some of them.
-
-    Several processes may do this at once: each takes rows that nobody works on.
-    """
-    record = Record(output / f"{experiment.name}{lab.suffix(lab.data)}", experiment, lab.settings)
-    sizes = experiment.sizes(lab.preset) if sizes is None else sizes
-    chosen = [method for method in experiment.methods if methods is None or method in methods]
-    todo = [Todo(seed, size, method) for seed in seeds for size in sizes for method in chosen]
-    todo = [each for each in todo if not record.has(each.method, each.seed, each.size)]
-    outer, total = lab.report, len(todo)
-    while todo:
-        for number, each in enumerate(todo):
-            with free(each.lock(lab)) as mine:
-                if mine:
-                    lab.report = _shown(outer, total - len(todo), total, f"{experiment.name}, seed {each.seed}")
-                    if not record.read_again().has(each.method, each.seed, each.size):  # by another process
-                        found = experiment.measure(lab, each.method, each.seed, each.size)
-                        record.add(Row(each.method, each.seed, each.size, found))
-                    del todo[number]
-                    break
-        else:
-            with waiting(todo[0].lock(lab)):  # all that is left is being done by others
-                pass
-    lab.report = outer
-    together: dict[str, Any] = {}
-    if experiment.finish is not None and record.rows and not record.together:
-        outer(len(todo), len(todo) or 1, "measuring time")
-        together = experiment.finish(lab, record.sorted())
-    record.finish(together)
-    return record
+    workspace: Workspace,
+    results: Results,
+    rows: Sequence[RowKey],
+    steps: Steps,
+    weights: dict[RowKey, float],
+) -> RowKey | None:
+    """Run the first row that no other process works on; None if there is none."""
+    for row in rows:
+        with free(_lock(row, workspace)) as acquired:
+            if acquired:
+                title = f"{experiment.name}, {row.size}, {RowSpec.parse(row.method).title}, seed {row.seed}"
+                with steps.step(title, weights[row]) as workspace.progress:
+                    if row not in results.refresh():  # another process may have finished it
+                        results.add(ResultRow(*row, _measure(experiment, workspace, row)))
+                return row
+    return None
 
 
-def _shown(outer: Progress, done_before: int, rows: int, title: str) -> Progress:
-    """A report on one of several rows."""
-
-    def report(done: float, total: float, text: str) -> None:
-        outer(done_before + min(0.95, done / max(total, 1)), rows, f"{title}, {text}")
-
-    return report
+def _measure(experiment: Experiment, workspace: Workspace, row: RowKey) -> Json:
+    try:
+        return experiment.measure(workspace, row)
+    except DivergenceError as error:
+        return {BROKEN: str(error).split(", on rows")[0]}
 
 
-ROUNDS = 15
+def _lock(row: RowKey, workspace: Workspace) -> Path:
+    """The lock file that belongs to the process that runs a row."""
+    return workspace.folder / ".rows" / f"{row.size}-{RowSpec.parse(row.method).folder_name}-{row.seed}.lock"
 
 
-def cpu_medians(runs: Mapping[str, Callable[[], None]]) -> dict[str, float]:
-    """Seconds that all threads computed, the median of rounds in which each has its turn."""
-    found: Times = {}
-    works = {name: Work(lambda: None, run) for name, run in runs.items()}
-    take_turns(works, found, repeats=ROUNDS, clock=SystemClock(), order=random.Random(0))
-    return {name: sorted(time.cpu for time in each)[len(each) // 2] for name, each in found.items()}
+class Steps:
+    """One progress for several steps, each of a certain weight."""
+
+    def __init__(self, progress: Progress, total: float) -> None:
+        self.progress, self.total, self.done = progress, total, 0.0
+
+    @contextmanager
+    def step(self, title: str, weight: float) -> Iterator[Progress]:
+        """The progress of a step, which is complete when the block ends."""
+        self.progress(self.done, self.total, title)
+
+        def named(done: float, total: float, text: str) -> None:
+            self.progress(done, total, f"{title}: {text}")
+
+        yield portion(named, self.done, REPORTED * weight, self.total)
+        self.done += weight
+
+    def finish(self) -> None:
+        if self.total:
+            self.progress(self.total, self.total, "done")

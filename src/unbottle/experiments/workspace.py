@@ -1,8 +1,7 @@
-"""AnyLab: the folder in which experiments share a tokenizer, backbones and trained models. Everything is made once.
+"""Workspaces: folders in which experiments train a tokenizer, backbones and rows, each of them once.
 
-Lab: where language models are trained.
-
-SummaryLab: where encoder-decoder models are trained on documents and summaries.
+Files that exist are reused, so an interrupted experiment resumes. Several processes may share a folder: they wait for
+what another process is already making. A folder that was made with other settings is refused.
 """
 
 from __future__ import annotations
@@ -10,13 +9,16 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias, TypeVar, cast
 
+import datasets
 import torch
+from torch.utils.data import Dataset
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -24,6 +26,8 @@ from transformers import (
     AutoTokenizer,
     GPT2Config,
     GPT2LMHeadModel,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 from transformers.utils import logging
 
@@ -33,235 +37,322 @@ from unbottle.experiments.corpora import (
     Corpus,
     PairCorpus,
     check_texts,
-    content_of,
+    content_hash,
     train_pair_tokenizer,
     train_tokenizer,
     training_texts,
 )
-from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Backbone
-from unbottle.experiments.row_spec import Variant
+from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Backbone, Json, LanguagePreset, Preset, SummaryPreset
+from unbottle.experiments.row_spec import RowSpec
 from unbottle.files import read_json, waiting, whole_disk, write_json
 from unbottle.hf.pretrained import NO_CODE, SAFE, prefix_of
 from unbottle.hub_access import quick_hub
 from unbottle.progress import Progress
-from unbottle.train import train_lm, train_summarize
+from unbottle.train import Settings, SummarizeSettings, train_lm, train_summarize
+from unbottle.train.callbacks import silent
+from unbottle.train.divergence import DivergenceError
+from unbottle.train.presets import RunSettings
 
-CONTENT = "content"  # of the text
-SETTINGS = "lab.json"
+CONTENT = "content"  # key of the hash of the data
+Value = TypeVar("Value")
+EvalWindows = Sequence[Mapping[str, torch.Tensor]]
+Data: TypeAlias = "Dataset | datasets.Dataset"  # windows or sentences; pairs of document and summary
 
 
-def silent(done: float, total: float, text: str) -> None:
-    """Nobody watches."""
+class Workspace(ABC):
+    """What workspaces of all experiments have in common. `progress` is replaced for each row by the runner."""
 
-
-class AnyLab(ABC):
-    """What is in the folder already is not made again; a folder of other settings is refused.
-
-    Several processes may work in one folder: what one of them makes, the others wait for.
-    """
-
-    presets: ClassVar[Mapping[str, Any]]  # by name
-    models: ClassVar[Any]  # the Auto class that loads them
-    form: ClassVar[str] = "paper"  # of heads: these experiments are the paper's
+    presets: ClassVar[Mapping[str, Preset]]  # by name
+    auto_class: ClassVar[type[AutoModelForCausalLM | AutoModelForSeq2SeqLM]]
+    settings_file: ClassVar[str] = "lab.json"
+    preset: Preset
+    form: str = "paper"  # parameterisation of the heads
 
     def __init__(
-        self, folder: Path, preset: Any, data: str, *, report: Progress = silent, threads: int | None = None
+        self, folder: Path, preset: Preset, data: str, *, progress: Progress = silent, threads: int | None = None
     ) -> None:
-        self.folder, self.preset, self.data, self.report = folder, preset, data, report
+        self.folder, self.preset, self.data, self.progress = folder, preset, data, progress
         if threads is not None:
             torch.set_num_threads(threads)
-        logging.disable_progress_bar()  # there is a bar already
-        self._refuse_other(self.settings)
+        logging.disable_progress_bar()  # commands show their own
+        self._refuse_other_settings()
         self.check_data()  # before anything is written
         folder.mkdir(parents=True, exist_ok=True)
         with waiting(folder / ".lab.lock"):
-            self._same_as_before(self.settings)
+            self._refuse_other_settings()
+            if not (folder / self.settings_file).exists() or not self._holds_work():
+                write_json(folder / self.settings_file, self.identity)
+
+    # -- settings
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
-        """What everything in the folder depends on: the preset, and the text by its name and its content."""
-        content = content_of(self.data)
+    def settings(self) -> Json:
+        """What results depend on: the preset, and the name and hash of the data."""
+        content = content_hash(self.data)
         return {"preset": self.preset.to_dict(), "data": Path(self.data).name} | ({CONTENT: content} if content else {})
+
+    @property
+    def identity(self) -> Json:
+        """What the settings file of this folder holds."""
+        return self.settings
 
     @classmethod
     def suffix(cls, data: str) -> str:
-        """What tells folders of these data from folders of others. Experiments on one text need none."""
+        """What folders of these data are called beside the name of the experiment; empty if there is one data set."""
         return ""
+
+    def _refuse_other_settings(self) -> None:
+        path = self.folder / self.settings_file
+        if path.exists() and not same_settings(read_json(path), self.identity) and self._holds_work():
+            raise ValueError(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        return (
+            f"{self.folder}: made with another preset or text (see {self.settings_file}). Choose another --work folder."
+        )
+
+    def _holds_work(self) -> bool:
+        """Whether anything was trained here: a run that failed at once does not claim the folder."""
+        files = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return any(path.name != self.settings_file for path in files)
+
+    # -- what kinds of models differ in
 
     @abstractmethod
     def check_data(self) -> None:
-        """Read the data, and refuse what can not be read."""
+        """Raise if the data can not be read."""
 
     @abstractmethod
-    def make_tokenizer(self, size: int) -> Any:
-        """One that learnt from the training data."""
+    def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
+        """Train a tokenizer on the training data."""
 
     @abstractmethod
-    def make_model(self, backbone: Backbone, tokenizer: Any) -> Any:
-        """With random weights."""
+    def make_model(self, backbone: Backbone, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+        """A backbone with random weights."""
 
     @abstractmethod
-    def base_data(self, size: str) -> Any:
-        """What a backbone is trained on."""
+    def base_data(self, size: str) -> Data:
+        """The data that a backbone without pretrained weights is trained on."""
 
     @abstractmethod
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
-        """Train a model in the folder that the settings name."""
+    def fit(self, model: PreTrainedModel, data: Data, settings: RunSettings, size: str, progress: Progress) -> None:
+        """Train a model in the folder `settings.output`."""
 
-    def tokenizer_of(self, size: str) -> Any:
-        """The backbone's own, or one that is trained on the data."""
+    # -- where things are
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        return self.folder / "tokenizer"
+
+    def base_folder(self, size: str) -> Path:
+        return self.folder / "base" / size
+
+    def row_folder(self, spec: RowSpec, seed: int, size: str, group: str) -> Path:
+        return self.folder / group / size / f"{spec.folder_name}-{seed}"
+
+    # -- models
+
+    def tokenizer_of(self, size: str) -> PreTrainedTokenizerBase:
+        """The tokenizer of a pretrained backbone, or the one of this workspace, which is trained if need be."""
         pretrained = self.preset.backbones[size].pretrained
         if pretrained is not None:
             with quick_hub(pretrained):
-                return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
-        folder = self.folder / "tokenizer"
+                return load_tokenizer(pretrained)
+        folder = self.tokenizer_folder
         with waiting(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
             if not folder.exists():
-                assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
-                self.report(0, 1, "training a tokenizer")
+                assert self.preset.vocabulary is not None, "the preset of a backbone to train has a vocabulary size"
+                self.progress(0, 1, "training a tokenizer")
                 self.make_tokenizer(self.preset.vocabulary).save_pretrained(folder.with_suffix(".part"))
                 os.replace(folder.with_suffix(".part"), folder)
-        return AutoTokenizer.from_pretrained(folder, **NO_CODE)
+        return load_tokenizer(folder)
 
     def base(self, size: str) -> Path | str:
-        """A plain model: the name of a pretrained one, or the folder of one that is trained here, if need be."""
+        """The backbone: the name of a pretrained one, or the folder of the one trained here, if need be."""
         backbone, settings = self.preset.backbones[size], self.preset.base
         if backbone.pretrained is not None:
-            return str(backbone.pretrained)
-        assert settings is not None, "a backbone that is not pretrained has to be trained"
+            return backbone.pretrained
+        assert settings is not None, "the preset of a backbone to train has settings for it"
 
-        def fresh() -> Any:
+        def make_model() -> PreTrainedModel:
             torch.manual_seed(0)
             return self.make_model(backbone, self.tokenizer_of(size))
 
-        return self._trained(self.folder / "base" / size, fresh, lambda: self.base_data(size), settings, size)
+        try:
+            return self._train_once(self.base_folder(size), make_model, lambda: self.base_data(size), settings, size)
+        except DivergenceError as error:  # a backbone is no row
+            raise ValueError(f"backbone {size}: {error}") from error
 
-    def row(self, data: Callable[[], Any], settings: Any, method: str, seed: int, name: str, size: str) -> Path:
-        """The folder of a model: the backbone with this head, trained on these data, if need be."""
-        variant = Variant.parse(method)
-        run = self.folder / name / size / f"{variant.folder}-{seed}"
-        settings = variant.settings(replace(settings, seed=seed, shuffle=True))
-        return self._trained(run, lambda: self.with_head(variant, seed, size), data, settings, size)
+    def train_row(
+        self,
+        method: str,
+        seed: int,
+        size: str,
+        *,
+        data: Callable[[], Data],
+        settings: RunSettings,
+        group: str = "rows",
+    ) -> Path:
+        """Train the backbone with the head of a row, unless that is done already. Returns the folder of the model."""
+        spec = RowSpec.parse(method)
+        settings = spec.training_settings(replace(settings, seed=seed, shuffle=True))
+        folder = self.row_folder(spec, seed, size, group)
+        return self._train_once(folder, lambda: self.with_new_head(spec, seed, size), data, settings, size)
 
-    def with_head(self, variant: Variant, seed: int, size: str) -> Any:
-        """The backbone with a new head, which predicts what the backbone predicted."""
+    def with_new_head(self, spec: RowSpec, seed: int, size: str) -> PreTrainedModel:
+        """The backbone with a new head, which predicts what the backbone predicts."""
         base = self.base(size)
         with quick_hub(base):
-            model = self.models.from_pretrained(base, **SAFE)
+            model = self.auto_class.from_pretrained(base, **SAFE)
         torch.manual_seed(seed)
-        return variant.attached(model, form=self.form)
+        return spec.attach_head(model, form=self.form)
 
     @classmethod
-    def load(cls, path: Path | str) -> Any:
-        return cls.models.from_pretrained(path, **SAFE).eval()
+    def load(cls, path: Path | str) -> PreTrainedModel:
+        """A saved model, in evaluation mode."""
+        model: PreTrainedModel = cls.auto_class.from_pretrained(path, **SAFE).eval()
+        return model
 
-    def _trained(self, run: Path, model: Callable[[], Any], data: Callable[[], Any], settings: Any, size: str) -> Path:
-        def report(done: float, total: float, text: str) -> None:
-            self.report(done, total, f"{title}: {text}")
+    def labelled(self, what: str) -> Progress:
+        """The progress of one of the things that are done for a row."""
+        return lambda done, total, text: self.progress(done, total, f"{what}, {text}")
 
-        with waiting(run.with_name(f".{run.name}.lock")):
-            if not (run / "model").exists():
-                made = model()
-                head = getattr(made, "head", None)
-                title = f"the backbone {size}" if head is None else f"{size}, {head.config.method.title}"
-                settings = replace(settings, output=str(run))
-                self.fit(made, data(), settings, report=report, tokenizer=self.tokenizer_of(size))
-        return run / "model"
+    @contextmanager
+    def phase(self, start: float, end: float) -> Iterator[None]:
+        """In this block, the progress is of a part of the row, from 0 to 1."""
+        outer = self.progress
+        self.progress = portion(outer, start, end - start, 1.0)
+        try:
+            yield
+        finally:
+            self.progress = outer
 
-    def _same_as_before(self, settings: dict[str, Any]) -> None:
-        self._refuse_other(settings)
-        if not self._holds_work():  # of folders from before contents were known, what they know stays
-            write_json(self.folder / SETTINGS, settings)
+    def cached(self, name: str, compute: Callable[[], Value]) -> Value:
+        """What `compute` returns, which is stored in found/NAME.json and computed once."""
+        path = self.folder / "found" / f"{name}.json"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, compute())
+        value: Value = read_json(path)
+        return value
 
-    def _refuse_other(self, settings: dict[str, Any]) -> None:
-        path = self.folder / SETTINGS
-        if path.exists() and not same_settings(read_json(path), settings) and self._holds_work():
-            raise ValueError(
-                f"{self.folder}: made with another preset or text (see lab.json). Choose another --work folder."
-            )
-
-    def _holds_work(self) -> bool:
-        """Whether anything was made here: a run that failed at once does not claim the folder for its settings."""
-        files = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return any(path.name != SETTINGS for path in files)
-
-
-def same_settings(stored: Any, settings: dict[str, Any]) -> bool:
-    """Whether they are equal. Files from before contents were known know a text by its name only."""
-    now = json.loads(json.dumps(settings))
-    if isinstance(stored, dict) and CONTENT not in stored:
-        now.pop(CONTENT, None)
-    return bool(stored == now)
+    def _train_once(
+        self,
+        folder: Path,
+        make_model: Callable[[], PreTrainedModel],
+        data: Callable[[], Data],
+        settings: RunSettings,
+        size: str,
+    ) -> Path:
+        with waiting(folder.with_name(f".{folder.name}.lock")):
+            if not (folder / "model").exists():
+                model = make_model()
+                what = "training" if hasattr(model, "head") else f"training the backbone {size}"
+                self.fit(model, data(), replace(settings, output=str(folder)), size, self.labelled(what))
+        return folder / "model"
 
 
-class Lab(AnyLab):
-    """One text in three parts and one tokenizer for all backbones."""
+def portion(progress: Progress, start: float, weight: float, total: float) -> Progress:
+    """A progress whose whole range is shown as the part of another one from `start` to `start + weight` of `total`."""
 
-    presets = PRESETS
-    models = AutoModelForCausalLM
+    def inner(done: float, of: float, text: str) -> None:
+        share = min(max(done / of, 0.0), 1.0) if of else 0.0
+        progress(start + share * weight, total, text)
+
+    return inner
+
+
+def same_settings(stored: object, settings: Json) -> bool:
+    """Whether settings are equal, whatever presets say about themselves. Old files have no hash of the data."""
+    first, second = json.loads(json.dumps(stored)), json.loads(json.dumps(settings))
+    if not isinstance(first, dict):
+        return False
+    if CONTENT not in first:
+        second.pop(CONTENT, None)
+    for values in (first, second):
+        if isinstance(values.get("preset"), dict):
+            values["preset"].pop("about", None)
+    return bool(first == second)
+
+
+def load_tokenizer(path: Path | str) -> PreTrainedTokenizerBase:
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(path, **NO_CODE)
+    return tokenizer
+
+
+class CausalWorkspace(Workspace):
+    """Causal language models and a text, with one tokenizer for all backbones."""
+
+    auto_class = AutoModelForCausalLM
 
     @cached_property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> PreTrainedTokenizerBase:
         return self.tokenizer_of(next(iter(self.preset.backbones)))
 
-    @cached_property
-    def corpus(self) -> Corpus:
-        self.report(0, 1, "reading the text")
-        return Corpus.of(self.data, self.tokenizer)
-
     def check_data(self) -> None:
-        self.report(0, 1, "reading the text")
+        self.progress(0, 1, "reading the text")
         check_texts(self.data)
 
-    def trained(self, method: str, seed: int, *, size: str, share: float = 1.0) -> Path:
-        """The folder of a model: the backbone with this head, trained on the text that the backbone has not seen.
-
-        `share` of the steps; the same data in the same order for every method.
-        """
-        settings = self.preset.rows
-        if settings.max_steps is not None:
-            settings = replace(settings, max_steps=max(1, round(settings.max_steps * share)))
-        settings = replace(settings, epochs=settings.epochs * share)
-        name = "rows" if share == 1 else f"rows-{share:g}"
-
-        def windows() -> Windows:
-            return Windows(self.corpus.train[self._base_tokens() :], settings.length, whole=True)
-
-        return self.row(windows, settings, method, seed, name, size)
-
-    def trained_on(self, data: Any, method: str, seed: int, name: str, *, size: str) -> Path:
-        """The same on other data."""
-        return self.row(lambda: data, self.preset.rows, method, seed, name, size)
-
-    def windows(self, part: str, limit: int | None = None) -> Any:
-        """Windows of a part of the text, as they are evaluated."""
-        tokens = getattr(self.corpus, part)
-        return Windows(tokens[:limit], self.preset.rows.length)
-
-    def make_tokenizer(self, size: int) -> Any:
+    def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
         return train_tokenizer(training_texts(self.data), size)
 
-    def make_model(self, backbone: Backbone, tokenizer: Any) -> Any:
+    def make_model(self, backbone: Backbone, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
         end = tokenizer.eos_token_id
         return GPT2LMHeadModel(
             GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **backbone.config)
         )
 
-    def base_data(self, size: str) -> Any:
+    def fit(self, model: PreTrainedModel, data: Data, settings: RunSettings, size: str, progress: Progress) -> None:
+        assert isinstance(settings, Settings)
+        train_lm(model, data, None, settings, report=progress, tokenizer=self.tokenizer_of(size))
+
+
+class LanguageWorkspace(CausalWorkspace):
+    """Language models of the paper's tables. A backbone is trained on the first part of the text, rows on the rest."""
+
+    presets = PRESETS
+    preset: LanguagePreset
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        self.progress(0, 1, "reading the text")
+        return Corpus.read(self.data, self.tokenizer)
+
+    def base_data(self, size: str) -> Windows:
+        assert self.preset.base is not None
         return Windows(self.corpus.train[: self._base_tokens()], self.preset.base.length, whole=True)
 
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
-        train_lm(model, data, None, settings, report=report, tokenizer=tokenizer)
+    def trained_model(self, method: str, seed: int, size: str, *, share: float = 1.0) -> Path:
+        """The folder of a trained row; `share` is that of the training steps.
+
+        Every method sees the same windows in the same order.
+        """
+        settings = self.preset.rows
+        if settings.max_steps is not None:
+            settings = replace(settings, max_steps=max(1, round(settings.max_steps * share)))
+        settings = replace(settings, epochs=settings.epochs * share)
+        group = "rows" if share == 1 else f"rows-{share:g}"
+
+        def windows() -> Windows:
+            return Windows(self.corpus.train[self._base_tokens() :], settings.length, whole=True)
+
+        return self.train_row(method, seed, size, data=windows, settings=settings, group=group)
+
+    def windows(self, part: str, limit: int | None = None) -> EvalWindows:
+        """Windows of a part of the text, for evaluation."""
+        return cast(EvalWindows, Windows(getattr(self.corpus, part)[:limit], self.preset.rows.length))
 
     def _base_tokens(self) -> int:
         return int(len(self.corpus.train) * self.preset.base_share)
 
 
-class SummaryLab(AnyLab):
-    """A folder for each data set: the paper has four of them."""
+class SummaryWorkspace(Workspace):
+    """Encoder-decoder models, and pairs of document and summary. Each data set has a folder of its own."""
 
     presets = SUMMARY_PRESETS
-    models = AutoModelForSeq2SeqLM
+    auto_class = AutoModelForSeq2SeqLM
+    preset: SummaryPreset
 
     @classmethod
     def suffix(cls, data: str) -> str:
@@ -270,48 +361,58 @@ class SummaryLab(AnyLab):
 
     @cached_property
     def corpus(self) -> PairCorpus:
-        self.report(0, 1, "reading documents and summaries")
-        return PairCorpus.of(self.data)
+        self.progress(0, 1, "reading documents and summaries")
+        return PairCorpus.read(self.data)
 
     def check_data(self) -> None:
-        _ = self.corpus  # kept: it is needed for every row
+        _ = self.corpus  # kept: every row needs it
 
-    def trained(self, method: str, seed: int, *, size: str) -> Path:
-        """The folder of a model: the backbone with this head, trained on the pairs that the backbone has not seen.
-
-        The same pairs in the same order for every method.
-        """
-        corpus = self.corpus
-        settings = self.preset.rows_of(size, Path(self.data).name)
-        rest = range(self._base_pairs(), len(corpus.train))
-        return self.row(lambda: corpus.train.select(rest), settings, method, seed, "rows", size)
-
-    def place(self, method: str, seed: int, *, size: str) -> Path:
-        """The file of the summaries that a model writes."""
-        return self.trained(method, seed, size=size).parent / "predictions.jsonl"
-
-    def pairs(self, rows: Any, model: Any, tokenizer: Any) -> Any:
-        """Rows as tokens, with what the model wants before a document."""
-        lengths = {"source_length": self.preset.rows.source_length, "target_length": self.preset.rows.target_length}
-        return Pairs(rows, tokenizer, **lengths, prefix=prefix_of(model))
-
-    @classmethod
-    def load(cls, path: Path | str) -> Any:
-        return super().load(path).to(best_device())
-
-    def make_tokenizer(self, size: int) -> Any:
+    def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
         return train_pair_tokenizer(self.corpus.training_texts(), size)
 
-    def make_model(self, backbone: Backbone, tokenizer: Any) -> Any:
+    def make_model(self, backbone: Backbone, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
         ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
         config = AutoConfig.for_model(vocab_size=len(tokenizer), **ids, **backbone.config)
-        return AutoModelForSeq2SeqLM.from_config(config)
+        model: PreTrainedModel = AutoModelForSeq2SeqLM.from_config(config)
+        return model
 
-    def base_data(self, size: str) -> Any:
+    def base_data(self, size: str) -> datasets.Dataset:
         return self.corpus.train.select(range(self._base_pairs()))
 
-    def fit(self, model: Any, data: Any, settings: Any, *, report: Progress, tokenizer: Any) -> None:
-        train_summarize(model, self.pairs(data, model, tokenizer), None, settings, report=report, tokenizer=tokenizer)
+    def fit(self, model: PreTrainedModel, data: Data, settings: RunSettings, size: str, progress: Progress) -> None:
+        assert isinstance(settings, SummarizeSettings)
+        assert isinstance(data, datasets.Dataset)
+        tokenizer = self.tokenizer_of(size)
+        pairs = self.tokenized_pairs(data, model, tokenizer)
+        train_summarize(model, pairs, None, settings, report=progress, tokenizer=tokenizer)
+
+    def trained_model(self, method: str, seed: int, size: str) -> Path:
+        """The folder of a trained row. Every method sees the same pairs in the same order."""
+        rest = range(self._base_pairs(), len(self.corpus.train))
+        settings = self.preset.row_settings(size, Path(self.data).name)
+        return self.train_row(method, seed, size, data=lambda: self.corpus.train.select(rest), settings=settings)
+
+    def predictions_file(self, method: str, seed: int, size: str) -> Path:
+        """The file for the summaries that a trained row generates."""
+        return self.trained_model(method, seed, size).parent / "predictions.jsonl"
+
+    def tokenized_pairs(
+        self, rows: datasets.Dataset, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    ) -> Pairs:
+        """Pairs as token ids, with the prefix that the model expects before a document."""
+        settings = self.preset.rows
+        return Pairs(
+            rows,
+            tokenizer,
+            source_length=settings.source_length,
+            target_length=settings.target_length,
+            prefix=prefix_of(model),
+        )
+
+    @classmethod
+    def load(cls, path: Path | str) -> PreTrainedModel:
+        model: PreTrainedModel = cls.auto_class.from_pretrained(path, **SAFE).eval().to(best_device())
+        return model
 
     def _base_pairs(self) -> int:
         return int(len(self.corpus.train) * self.preset.base_share)

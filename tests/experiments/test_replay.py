@@ -9,7 +9,7 @@ import torch
 from tiny_training import model, settings, windows
 
 from unbottle.eval import perplexity
-from unbottle.experiments.replay import ReadAlready
+from unbottle.experiments.replay import ReplayedModel
 from unbottle.train.callbacks import silent
 from unbottle.train.hidden_state_cache import cache_hidden_states
 
@@ -20,7 +20,7 @@ def test_the_same_logits(method: str, tmp_path: Path) -> None:
     with torch.no_grad():
         for parameter in made.head.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
-    reader = ReadAlready(made, cache_hidden_states(made, text, settings(tmp_path), silent))
+    reader = ReplayedModel(made, cache_hidden_states(made, text, settings(tmp_path), silent))
     stored_, read = (perplexity(each, text, k=5) for each in (reader, made))
     assert [loss for loss, _ in stored_.windows] == pytest.approx([loss for loss, _ in read.windows], rel=1e-5)
     assert {name: group.tokens for name, group in stored_.groups.items()} == {

@@ -8,7 +8,7 @@ import pytest
 from byte_pairs import byte_pairs
 
 from unbottle.data.text import LEFT_OUT, read
-from unbottle.experiments.demo_text import code
+from unbottle.experiments.corpora import standard_library
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +26,22 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_file_is_in_two_parts(library: Path) -> None:
-    found = code(library)
+    found = standard_library(library)
     listed = [path for part in found.parts.values() for path in part]
     assert len(listed) == len({*listed}) == 41  # without what is small and what is a test
     assert all(found.parts.values())
-    assert code(library).parts == found.parts
+    assert standard_library(library).parts == found.parts
 
 
 def test_the_part_of_a_file_does_not_depend_on_the_others(library: Path, tmp_path: Path) -> None:
     (tmp_path / "module_7.py").write_text("z " * 2000)
-    (part,) = (name for name, paths in code(tmp_path).parts.items() if paths)
-    assert library / "module_7.py" in code(library).parts[part]
+    (part,) = (name for name, paths in standard_library(tmp_path).parts.items() if paths)
+    assert library / "module_7.py" in standard_library(library).parts[part]
 
 
 def test_windows_are_of_one_file_each(library: Path) -> None:
     tokenizer = byte_pairs()
-    windows, files = code(library).windows("train", tokenizer, length=50, tokens=801, each=3)
+    windows, files = standard_library(library).windows("train", tokenizer, length=50, tokens=801, per_file=3)
     assert len(windows) == 17  # the least that holds so many tokens
     assert files == 6
     texts = [tokenizer.decode(windows[place]["input_ids"]) for place in range(len(windows))]
@@ -51,7 +51,7 @@ def test_windows_are_of_one_file_each(library: Path) -> None:
 
 def test_too_little_text_is_refused(library: Path) -> None:
     with pytest.raises(ValueError, match="tokens for the part 'test', and 9,000,000 are needed"):
-        code(library).windows("test", byte_pairs(), length=50, tokens=9_000_000, each=3)
+        standard_library(library).windows("test", byte_pairs(), length=50, tokens=9_000_000, per_file=3)
 
 
 def test_other_encodings_are_no_loss(library: Path) -> None:
@@ -60,11 +60,15 @@ def test_other_encodings_are_no_loss(library: Path) -> None:
 
 def test_another_library_has_another_fingerprint(library: Path, tmp_path: Path) -> None:
     (tmp_path / "module_7.py").write_text("z " * 2000)
-    assert code(library).fingerprint() == code(library).fingerprint() != code(tmp_path).fingerprint()
+    assert (
+        standard_library(library).fingerprint()
+        == standard_library(library).fingerprint()
+        != standard_library(tmp_path).fingerprint()
+    )
 
 
 def test_this_python_has_enough_of_it() -> None:
-    found = code()
+    found = standard_library()
     assert min(len(paths) for paths in found.parts.values()) > 20
     assert not any(
         {*path.relative_to(found.root).parts} & {*LEFT_OUT} for paths in found.parts.values() for path in paths

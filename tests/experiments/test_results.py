@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unbottle.experiments.results import Column, Experiment, Record, Row
+from unbottle.experiments.results import Column, Experiment, ResultRow, Results, RowKey
 from unbottle.method import Method
 
 SETTINGS = {"preset": {"name": "cpu"}, "data": "text"}
@@ -14,30 +14,30 @@ EXPERIMENT = Experiment(
     name="table9",
     title="A table",
     methods=("softmax", "softmax+c"),
-    measure=lambda lab, method, seed, size: {},
+    measure=lambda workspace, row: {},
     columns=(Column("Perplexity", "perplexity"), Column("Time", "time")),
     paper_columns=("Wiki",),
     paper={"small": {"softmax": (24.28,), "softmax+c": (23.5,)}},
 )
 
 
-def row(method: str, seed: int, value: float) -> Row:
-    return Row(method, seed, "small", {"perplexity": value})
+def row(method: str, seed: int, value: float) -> ResultRow:
+    return ResultRow(method, seed, "small", {"perplexity": value})
 
 
 def test_a_row_that_stands_twice_in_a_file_counts_once(tmp_path) -> None:
-    record = Record(tmp_path, EXPERIMENT, SETTINGS)
-    record.add(row("softmax", 0, 10.0))
+    results = Results(tmp_path, EXPERIMENT, SETTINGS)
+    results.add(row("softmax", 0, 10.0))
     data = json.loads((tmp_path / "results.json").read_text())
     (tmp_path / "results.json").write_text(json.dumps(data | {"rows": data["rows"] * 2}))
-    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 1
+    assert len(Results(tmp_path, EXPERIMENT, SETTINGS).rows) == 1
 
 
 def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
-    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    results = Results(tmp_path, EXPERIMENT, SETTINGS)
     for each in (row("softmax+c", 0, 9.0), row("softmax", 0, 10.0), row("softmax", 1, 12.0)):
-        record.add(each)
-    record.finish({"softmax": {"time": 1.0}})
+        results.add(each)
+    results.finish({"softmax": {"time": 1.0}})
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
     assert lines[0] == ["Method", "Perplexity", "Time", "paper: Wiki"]
@@ -47,61 +47,61 @@ def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
 
 
 def test_a_row_is_on_disk_before_the_next_begins(tmp_path) -> None:
-    Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
-    again = Record(tmp_path, EXPERIMENT, SETTINGS)
-    assert again.has("softmax", 0, "small")
-    assert not again.has("softmax", 1, "small")
-    assert not again.has("softmax", 0, "medium")
+    Results(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
+    again = Results(tmp_path, EXPERIMENT, SETTINGS)
+    assert RowKey("softmax", 0, "small") in again
+    assert RowKey("softmax", 1, "small") not in again
+    assert RowKey("softmax", 0, "medium") not in again
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["machine"]["cores"]
 
 
 def test_two_processes_add_to_the_same_rows(tmp_path) -> None:
-    one, two = Record(tmp_path, EXPERIMENT, SETTINGS), Record(tmp_path, EXPERIMENT, SETTINGS)
+    one, two = Results(tmp_path, EXPERIMENT, SETTINGS), Results(tmp_path, EXPERIMENT, SETTINGS)
     one.add(row("softmax", 0, 10.0))
     two.add(row("softmax+c", 0, 9.0))
     one.add(row("softmax", 1, 11.0))
     two.finish({})
-    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
+    assert len(Results(tmp_path, EXPERIMENT, SETTINGS).rows) == 3
 
 
 def test_what_could_not_be_measured_is_left_out(tmp_path) -> None:
     """No token of a kind: no perplexity."""
-    record = Record(tmp_path, EXPERIMENT, SETTINGS)
+    results = Results(tmp_path, EXPERIMENT, SETTINGS)
     for seed, value in enumerate((None, 9.0)):
-        record.add(row("softmax", seed, value))
-    record.add(row("softmax+c", 0, None))
-    cells = [line.split("|")[2].strip() for line in record.document().splitlines() if line.startswith("|")]
+        results.add(row("softmax", seed, value))
+    results.add(row("softmax+c", 0, None))
+    cells = [line.split("|")[2].strip() for line in results.markdown().splitlines() if line.startswith("|")]
     assert cells[2:] == ["9.00", ""]
 
 
 def test_a_full_disk_keeps_the_rows_from_before(tmp_path, monkeypatch) -> None:
-    record = Record(tmp_path, EXPERIMENT, SETTINGS)
-    record.add(row("softmax", 0, 10.0))
+    results = Results(tmp_path, EXPERIMENT, SETTINGS)
+    results.add(row("softmax", 0, 10.0))
 
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("unbottle.experiments.results.put_file", full)
     with pytest.raises(OSError, match=r"the disk of .* is full\. What was written before is complete"):
-        record.add(row("softmax+c", 0, 9.0))
+        results.add(row("softmax+c", 0, 9.0))
     monkeypatch.undo()
-    again = Record(tmp_path, EXPERIMENT, SETTINGS)
+    again = Results(tmp_path, EXPERIMENT, SETTINGS)
     assert [each.method for each in again.rows] == ["softmax"]
     again.add(row("softmax+c", 0, 9.0))
-    assert len(Record(tmp_path, EXPERIMENT, SETTINGS).rows) == 2
+    assert len(Results(tmp_path, EXPERIMENT, SETTINGS).rows) == 2
 
 
 def test_results_of_other_settings_are_refused(tmp_path) -> None:
-    Record(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
+    Results(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
     with pytest.raises(ValueError, match="another preset or text"):
-        Record(tmp_path, EXPERIMENT, SETTINGS | {"data": "other"})
+        Results(tmp_path, EXPERIMENT, SETTINGS | {"data": "other"})
 
 
 def test_a_row_that_another_process_has_added_meanwhile_is_there_once(tmp_path) -> None:
-    one, two = Record(tmp_path, EXPERIMENT, SETTINGS), Record(tmp_path, EXPERIMENT, SETTINGS)
+    one, two = Results(tmp_path, EXPERIMENT, SETTINGS), Results(tmp_path, EXPERIMENT, SETTINGS)
     one.add(row("softmax", 0, 10.0))
     two.add(row("softmax", 0, 11.0))
-    assert [each.found["perplexity"] for each in two.rows] == [10.0]
+    assert [each.metrics["perplexity"] for each in two.rows] == [10.0]
 
 
 def test_columns_in_parts_stand_in_tables_of_their_own(tmp_path) -> None:
@@ -113,23 +113,40 @@ def test_columns_in_parts_stand_in_tables_of_their_own(tmp_path) -> None:
         paper_by_data={"news": {"T5-Small": {"softmax": (0.5, 30.0)}, "T5-Base": {"softmax": (0.25, 40.0)}}},
     )
     beside = {"preset": {"name": "cpu", "beside": {"wide": "T5-Base"}}, "data": "news"}
-    record = Record(tmp_path / "news", experiment, beside)
+    results = Results(tmp_path / "news", experiment, beside)
     for method in experiment.methods:
-        record.add(Row(method, 0, "wide", {"loss": 2.0, "r1": 20.0}))
-    lines = [line for line in record.document().splitlines() if line.startswith("|")]
+        results.add(ResultRow(method, 0, "wide", {"loss": 2.0, "r1": 20.0}))
+    lines = [line for line in results.markdown().splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     assert cells[0] == ["Method", "Loss", "paper: Loss"]
     assert cells[2:4] == [["Softmax", "2.000", "0.25"], ["S + C", "2.000", ""]]
     assert cells[4] == ["Method", "R1", "paper: R1"]
     assert cells[6] == ["Softmax", "20.0", "40"]
-    other = Record(tmp_path / "other", experiment, beside | {"data": "other"})
-    other.add(Row("softmax", 0, "wide", {"loss": 2.0, "r1": 20.0}))
-    assert "paper:" not in other.document()
+    other = Results(tmp_path / "other", experiment, beside | {"data": "other"})
+    other.add(ResultRow("softmax", 0, "wide", {"loss": 2.0, "r1": 20.0}))
+    assert "paper:" not in other.markdown()
 
 
 def test_a_line_for_all_windows_of_a_row(tmp_path) -> None:
     found = {"windows": [[1.5, 2], [3.0, 4]], "names": ["a [b]", "c"], "none": [], "deep": {"one": [1, 2]}}
-    Record(tmp_path, EXPERIMENT, SETTINGS).add(Row("softmax", 0, "small", found))
+    Results(tmp_path, EXPERIMENT, SETTINGS).add(ResultRow("softmax", 0, "small", found))
     text = (tmp_path / "results.json").read_text(encoding="utf-8")
     assert json.loads(text)["rows"][0]["found"] == found
     assert '"windows": [[1.5, 2], [3.0, 4]],\n' in text
+
+
+def test_a_diverged_training_is_a_row_that_says_so(tmp_path) -> None:
+    results = Results(tmp_path, EXPERIMENT, SETTINGS)
+    results.add(ResultRow("softmax", 0, "small", {"broken": "loss is NaN at step 3"}))
+    results.add(row("softmax+c", 0, 9.0))
+    again = Results(tmp_path, EXPERIMENT, SETTINGS)
+    assert [each.is_broken for each in again.rows] == [True, False]
+    cells = [line.split("|")[2].strip() for line in again.markdown().splitlines() if line.startswith("|")]
+    assert cells[2:] == ["broken", "9.00"]
+
+
+def test_what_a_preset_says_about_itself_may_change(tmp_path) -> None:
+    settings = {"preset": {"name": "cpu", "about": "An hour."}, "data": "text"}
+    Results(tmp_path, EXPERIMENT, settings).add(row("softmax", 0, 10.0))
+    reworded = {"preset": {"name": "cpu", "about": "About an hour."}, "data": "text"}
+    assert len(Results(tmp_path, EXPERIMENT, reworded).rows) == 1
