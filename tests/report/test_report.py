@@ -2,7 +2,7 @@
 
 import pytest
 
-from unbottle.report import Estimate, Table
+from unbottle.tables import Estimate, Table
 
 
 def test_estimate_of_one_value_has_no_error() -> None:
@@ -17,7 +17,7 @@ def test_standard_error_by_hand() -> None:
 
 
 def test_table_is_aligned() -> None:
-    assert str(Table(["Method", "R1"], [["S", "1.25"], ["S + C", "10.5"]])).splitlines() == [
+    assert Table(["Method", "R1"], [["S", "1.25"], ["S + C", "10.5"]]).markdown().splitlines() == [
         "| Method |   R1 |",
         "| ------ | ---: |",
         "| S      | 1.25 |",

@@ -17,6 +17,7 @@ from typing import Any
 
 from unbottle.bench.cases import PLAIN, Settings
 from unbottle.bench.run import Row
+from unbottle.tables import Table, number
 
 Column = tuple[str, Callable[[Row], str]]
 
@@ -35,7 +36,7 @@ def document(rows: Sequence[Row], settings: Settings, machine: dict[str, Any], *
     parts = []
     for _, members in groupby(rows, key=lambda row: (row.point.shape.name, row.point.axis)):
         found = list(members)
-        parts += [heading(found[0]), table(found, columns(found))]
+        parts += [heading(found[0]), table(found).markdown()]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     parts.append(f"{settings.dtype}, {settings.threads} threads, {settings.repeats} rounds. {NOTE}")
     parts.append(f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; {versions}.")
@@ -65,43 +66,30 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     if rows[0].point.axis:
         found.append(("CPU ms / word", lambda row: milliseconds(row.cpu / row.words)))
     found += [
-        ("CPU ratio", lambda row: ratio(row.cpu_ratio)),
+        ("CPU ratio", lambda row: number(row.cpu_ratio)),
         ("wall ms", lambda row: milliseconds(row.wall)),
-        ("wall ratio", lambda row: ratio(row.wall_ratio)),
+        ("wall ratio", lambda row: number(row.wall_ratio)),
     ]
     if any(row.limit.time for row in rows):
-        found.append(("at most", lambda row: ratio(row.limit.time)))
+        found.append(("at most", lambda row: number(row.limit.time)))
     if any(row.peak_mb for row in rows):
         found += [
             ("peak MB", lambda row: "" if row.peak_mb is None else f"{row.peak_mb:.0f}"),
-            ("memory ratio", lambda row: ratio(row.memory_ratio)),
+            ("memory ratio", lambda row: number(row.memory_ratio)),
         ]
     if any(row.limit.memory for row in rows):
-        found.append(("at most", lambda row: ratio(row.limit.memory)))
+        found.append(("at most", lambda row: number(row.limit.memory)))
     return found
 
 
-def table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Markdown, aligned so that it reads well as it is."""
-    lines = [[name for name, _ in columns], *([text(row) for _, text in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    left = [name in ("measure", "method") for name, _ in columns]
-    rule = ["-" * width if is_left else "-" * (width - 1) + ":" for width, is_left in zip(widths, left, strict=True)]
-    lines.insert(1, rule)
-    return "\n".join("| " + " | ".join(_padded(line, widths, left)) + " |" for line in lines)
-
-
-def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> list[str]:
-    return [c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(line, widths, left, strict=True)]
+def table(rows: Sequence[Row]) -> Table:
+    chosen = columns(rows)
+    return Table([name for name, _ in chosen], [[cell(row) for _, cell in chosen] for row in rows])
 
 
 def milliseconds(seconds: float) -> str:
     value = seconds * 1000
     return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
-
-
-def ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.tables import Estimate, aligned
+from unbottle.tables import Estimate, Table
 
 GROUPS = ("context", "top", "elsewhere")
 MEASURES = {"forward": "forward pass, {length} words", "decode": "step of decoding after {context}"}
@@ -59,7 +59,7 @@ def perplexities(found: Mapping[str, Any]) -> str:
     ]
     rows.append(["share of the words", "100%", *(f"{first['groups'][group]['share']:.0%}" for group in GROUPS)])
     seeds = len(measured["cpr"])
-    return aligned(header, rows) + (f"\n(mean of {seeds} seeds ± its standard error)" if seeds > 1 else "")
+    return Table(header, rows).text() + (f"\n(mean of {seeds} seeds ± its standard error)" if seeds > 1 else "")
 
 
 def next_words(words: Mapping[str, Any]) -> str:
@@ -85,7 +85,7 @@ def orders(biases: Mapping[str, Any]) -> str:
         for together in zip(*(bias["rows"] for bias in biases.values()), strict=True)
         for name, row in zip(biases, together, strict=True)
     ]
-    return aligned(("list", "model", "listed", "should be", "evenness", "winner changes"), rows)
+    return Table(("list", "model", "listed", "should be", "evenness", "winner changes"), rows).text()
 
 
 def costs(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -100,8 +100,8 @@ def costs(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     ]
     if not any(line[-1] for line in lines):
-        return aligned(("", "head", "ms", "time ratio"), [line[:-1] for line in lines])
-    return aligned(("", "head", "ms", "time ratio", "memory ratio"), lines)
+        return Table(("", "head", "ms", "time ratio"), [line[:-1] for line in lines]).text()
+    return Table(("", "head", "ms", "time ratio", "memory ratio"), lines).text()
 
 
 def _all(runs: Sequence[Mapping[str, Any]]) -> list[float]:

@@ -12,7 +12,7 @@ import typer
 
 from unbottle.cli.options import MODELS_HELP, check_file, check_model
 from unbottle.progress import progress
-from unbottle.tables import aligned
+from unbottle.tables import Table
 
 if TYPE_CHECKING:
     from unbottle.data.analogy import Analogy
@@ -157,7 +157,7 @@ def table(results: Mapping[str, AnalogyResult]) -> str:
         for name, result in results.items()
         for row in result.rows
     ]
-    return aligned(title, rows)
+    return Table(title, rows).text()
 
 
 def number(value: float) -> str:

@@ -12,7 +12,7 @@ from unbottle.cli.options import MODEL_HELP, TEXT_HELP, check_file, check_model
 from unbottle.cli.output import show
 from unbottle.cli.text_part import HELP, TextPart
 from unbottle.progress import progress
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
     from unbottle.eval.completion import Completion, Protocol
@@ -123,4 +123,4 @@ def document(found: Completion) -> str:
         by_code.setdefault(code, []).append(name)
     notes = "\n".join(f"{', '.join(members)}: {code}." for code, members in by_code.items())
     count = f"{found.continuations} continuations of {found.mean_words:.1f} words in the mean."
-    return "\n\n".join([markdown(["words read", *names], rows), count, notes])
+    return "\n\n".join([Table(["words read", *names], rows).markdown(), count, notes])

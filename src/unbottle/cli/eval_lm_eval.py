@@ -10,7 +10,7 @@ import typer
 
 from unbottle.cli.options import MODEL_HELP, check_model
 from unbottle.cli.output import show
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 EXAMPLES = """
 unbottle eval lm-eval runs/cpr/model --tasks lambada_openai
@@ -67,4 +67,4 @@ def document(found: dict[str, Any]) -> str:
         for metric, value in scores.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
-    return markdown(["task, metric", "value"], rows)
+    return Table(["task, metric", "value"], rows).markdown()

@@ -14,7 +14,7 @@ from unbottle.cli.options import MODELS_HELP, TEXT_HELP, check_model
 from unbottle.cli.output import show
 from unbottle.cli.text_part import HELP, TextPart
 from unbottle.progress import progress
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
     from unbottle.eval.perplexity import Perplexity
@@ -143,4 +143,4 @@ def document(results: Mapping[str, Perplexity], measured: str) -> str:
     ]
     if first.tagger:
         notes.append(f"Proper nouns by {first.tagger}.")
-    return "\n\n".join([f"Measured: {measured}", markdown(title, rows), *notes])
+    return "\n\n".join([f"Measured: {measured}", Table(title, rows).markdown(), *notes])

@@ -18,7 +18,7 @@ import typer
 from unbottle.cli.options import check_file, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
     from unbottle.eval.generation import Decoding
@@ -297,7 +297,7 @@ def document(scores: dict[str, Scores], comparison: Comparison | None, notes: It
         title[3:] = [SECOND, "difference", "95 %", "p"]
         parts = [f"{len(first.ids)} summaries of each run. p: {comparison.to_dict()['test']}; not corrected."]
     if rows:
-        parts.insert(0, markdown(title, rows))
+        parts.insert(0, Table(title, rows).markdown())
     parts += notes
     said = remarks(scores)
     parts += ["\n".join(said)] if said else []

@@ -19,6 +19,7 @@ import typer
 from unbottle.cli.options import check_choice, check_method, check_model
 from unbottle.experiments.paper import TABLES
 from unbottle.method import LETTERS, Method
+from unbottle.tables import Table
 
 
 def plain_model(model: str | None, shape: str = "") -> Any:
@@ -174,7 +175,8 @@ def parts() -> str:
         rows.append([base, BASES[base.partition(":")[0]], "", equations(head(base))[1]])
     (copynet,) = head("copynet").partitions
     rows.append(["copynet", BASES["copynet"], copynet.where, copynet.what])
-    return table(PARTS, [[code(row[0]), row[1], code(row[2]), code(row[3])] for row in rows])
+    lines = [[code(row[0]), row[1], code(row[2]), code(row[3])] for row in rows]
+    return Table(PARTS, lines).markdown(padded=False)
 
 
 def method_table(sheets: Sequence[Sheet]) -> str:
@@ -184,17 +186,11 @@ def method_table(sheets: Sequence[Sheet]) -> str:
         found = [sheet.paper.get(table, {}).get(text) for table in MODELS.values() for text in TEXTS]
         numbers = ["" if number is None else f"{number:.2f}" for number in found]
         rows.append([code(str(sheet.method)), f"{sheet.added / 1e6:.1f} M ({sheet.added / sheet.plain:.1%})", *numbers])
-    return table(METHODS, rows)
+    return Table(METHODS, rows).markdown(padded=False)
 
 
 def code(text: str) -> str:
     return f"`{text}`" if text else ""
-
-
-def table(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """One line each, not padded: cells are long."""
-    lines = [title, ["---"] * len(title), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 EXAMPLES = """

@@ -68,8 +68,8 @@ def times(lab: Lab, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def dots(rows: Sequence[Row], path: Path, *, mark: str = "Softmax + Mi") -> None:
-    from unbottle.report import Estimate
     from unbottle.report.plots import dots as draw
+    from unbottle.tables import Estimate
 
     values: dict[str, list[float]] = {}
     for row in rows:
@@ -79,8 +79,8 @@ def dots(rows: Sequence[Row], path: Path, *, mark: str = "Softmax + Mi") -> None
 
 
 def curve(rows: Sequence[Row], path: Path) -> None:
-    from unbottle.report import Estimate
     from unbottle.report.plots import curves
+    from unbottle.tables import Estimate
 
     points: dict[str, dict[float, list[float]]] = {}
     for row in rows:

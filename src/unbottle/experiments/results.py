@@ -22,7 +22,7 @@ from unbottle.eval.bootstrap import Drawing, Ratio, difference_interval
 from unbottle.experiments.row_spec import Variant
 from unbottle.experiments.workspace import AnyLab, Lab, same_settings
 from unbottle.files import put_file, read_json, waiting, whole_disk
-from unbottle.report import Estimate, Table
+from unbottle.tables import Estimate, Table
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Record:
         """A table for each size of the backbone, the paper's numbers to the right."""
         found, parts = machine(), [f"## {self.experiment.title}"]
         for size in dict.fromkeys(row.size for row in self.rows):
-            parts += [f"### {size}", *(str(table) for table in self._tables(size))]
+            parts += [f"### {size}", *(table.markdown() for table in self._tables(size))]
         seeds = sorted({row.seed for row in self.rows})
         error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
         parts += [self.experiment.note] if self.experiment.note else []

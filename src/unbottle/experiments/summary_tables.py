@@ -96,8 +96,8 @@ def named(lab: SummaryLab, method: str, size: str, what: str) -> Any:
 
 
 def dots(rows: Sequence[Row], path: Path) -> None:
-    from unbottle.report import Estimate
     from unbottle.report.plots import dots as draw
+    from unbottle.tables import Estimate
 
     values: dict[str, list[float]] = {}
     for row in rows:
