@@ -42,7 +42,7 @@ LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
     "step": (ExactTrainer, "training_step"),
     "write": (unbottle.train.checkpoints, "write_state"),  # in the middle of a checkpoint
-    "seal": (unbottle.train.checkpoints, "put_folder"),
+    "seal": (unbottle.train.checkpoints, "replace_folder"),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from unbottle.cli.main import main
 from unbottle.experiments.catalog import EXPERIMENTS
 from unbottle.experiments.presets import PRESETS
-from unbottle.files import locked
+from unbottle.files import folder_lock
 
 ROWS = {
     "table1": ["softmax", "softmax+cpr:20,100+mi"],
@@ -148,7 +148,7 @@ def test_folders_from_before_contents_were_known_are_accepted(text, folders, cap
 
 
 def test_two_processes_do_not_train_the_same_row(text, tmp_path, capsys) -> None:
-    with locked(tmp_path / "lab" / "base" / "small"):
+    with folder_lock(tmp_path / "lab" / "base" / "small"):
         assert reproduce("table1", text, (tmp_path / "lab", tmp_path / "results")) == 2
     assert "Wait until it is finished, or give another output folder." in capsys.readouterr().err
 

@@ -8,7 +8,6 @@ What a run leaves in a folder: bench.md, bench.json and, where matplotlib is ins
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -17,6 +16,7 @@ from typing import Any
 
 from unbottle.bench.cases import PLAIN, Settings
 from unbottle.bench.run import Row
+from unbottle.files import write_json, write_text
 from unbottle.tables import Table, number
 
 Column = tuple[str, Callable[[Row], str]]
@@ -154,25 +154,6 @@ def _line(row: Row) -> str:
     return name if row.point.axis != "k" else re.sub(rf"(?<=[:,]){row.point.value}(?=[+ ]|$)", "k", name)
 
 
-def as_json(rows: Sequence[Row], settings: Settings, machine: dict[str, Any], *, interrupted: bool) -> str:
-    """Everything that was told, found and measured."""
-    data = {
-        "settings": settings.to_dict(),
-        "machine": machine,
-        "interrupted": interrupted,
-        "rows": [row.to_dict() for row in rows],
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
-def prepare(folder: Path) -> None:
-    """Make the folder, or refuse, before anything is measured."""
-    folder.mkdir(parents=True, exist_ok=True)
-    probe = folder / ".writable"
-    probe.touch()
-    probe.unlink()
-
-
 def save(
     folder: Path,
     document: str,
@@ -183,15 +164,16 @@ def save(
     interrupted: bool = False,
 ) -> list[Path]:
     """The files that were written."""
-    written = {
-        folder / "bench.md": document + "\n",
-        folder / "bench.json": as_json(rows, settings, machine, interrupted=interrupted),
+    data = {
+        "settings": settings.to_dict(),
+        "machine": machine,
+        "interrupted": interrupted,
+        "rows": [row.to_dict() for row in rows],
     }
-    for path, text in written.items():
-        path.write_text(text, encoding="utf-8")
-    picture = folder / "bench.png"
-    if importlib.util.find_spec("matplotlib") is None:
-        return [*written]
-    if rows:
-        plot(rows, picture)
-    return [*written, picture] if rows else [*written]
+    write_text(folder / "bench.md", document + "\n")
+    write_json(folder / "bench.json", data)
+    written = [folder / "bench.md", folder / "bench.json"]
+    if rows and importlib.util.find_spec("matplotlib") is not None:
+        written.append(folder / "bench.png")
+        plot(rows, written[-1])
+    return written

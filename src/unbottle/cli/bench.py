@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, Scale, Settings
 from unbottle.cli.errors import INTERRUPTED
 from unbottle.cli.options import check_method
-from unbottle.cli.output import show
+from unbottle.cli.output import config_of, prepare, show
 from unbottle.progress import progress
 
 EXAMPLES = """
@@ -91,10 +92,6 @@ def bench(
         scales=tuple(Scale.parse(text) for text in scale or ()),
     )
     if dry_run:
-        import json
-
-        from unbottle.cli.output import config_of
-
         print(json.dumps(config_of("bench", settings.to_dict()), indent=1))
         return
     execute(settings, output)
@@ -102,11 +99,10 @@ def bench(
 
 def execute(settings: Settings, output: Path | None) -> None:
     """Measure, print, write."""
-    from unbottle.bench.report import document, prepare, save
+    from unbottle.bench.report import document, save
     from unbottle.bench.run import Bench, machine
 
-    if output is not None:
-        prepare(output)
+    prepare(output)
     interrupted = False
     with progress() as report:
         run = Bench(settings, report=report)

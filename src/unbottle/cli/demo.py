@@ -151,8 +151,9 @@ def demo(
     partition that set each; what the order of a list does; time and memory. DIR/report.html is all of it as a page,
     DIR/softmax/model and DIR/cpr/model are the trained models. The same command again goes on where it was stopped.
     """
-    from unbottle.cli.output import config_of, prepare, write_run, write_text
+    from unbottle.cli.output import config_of, prepare, write_run
     from unbottle.experiments.demo_plan import chosen_plan
+    from unbottle.files import write_text
 
     name = plan or ("quick" if quick else "full")
     folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")

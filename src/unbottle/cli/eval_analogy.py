@@ -72,7 +72,8 @@ def eval_analogy(
     several tokens. Beside it stand the mean probability of both answers and of the two words of the parallelogram that
     are wrong. With --write or --training-text no model is needed.
     """
-    from unbottle.cli.output import config_of, prepare, prepare_file, write_run, write_text
+    from unbottle.cli.output import config_of, prepare, prepare_file, write_run
+    from unbottle.files import write_text
 
     choice = Choice(
         kind=None if kind is None else tuple(kind),

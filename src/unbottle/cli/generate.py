@@ -118,7 +118,8 @@ def predict(file: str, load: Callable[[], Sequence[Writer]], job: Job) -> None:
 
 def one(text: str, load: Callable[[], Sequence[Writer]], job: Job) -> None:
     """What one model writes, and nothing else; of several, each after its name."""
-    from unbottle.cli.output import prepare_file, write_text
+    from unbottle.cli.output import prepare_file
+    from unbottle.files import write_text
 
     prepare_file(job.output)
     writers, found = load(), []

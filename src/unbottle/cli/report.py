@@ -25,7 +25,8 @@ def report(
 
     The page is a single file with tables and pictures inside; it loads nothing from anywhere.
     """
-    from unbottle.cli.output import config_of, prepare_file, write_text
+    from unbottle.cli.output import config_of, prepare_file
+    from unbottle.files import write_text
 
     config = config_of("report", {"runs": run, "output": str(output), "title": title})
     if dry_run:

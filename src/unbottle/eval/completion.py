@@ -27,7 +27,7 @@ from unbottle.eval.metrics import cider as cider_metric
 from unbottle.eval.metrics import nist as nist_metric
 from unbottle.eval.metrics import rouge as rouge_metric
 from unbottle.eval.proper_nouns import Tagger, words_of
-from unbottle.files import Lock, own, whole_disk
+from unbottle.files import Lock, explain_full_disk, output_lock
 from unbottle.hf.model_identity import fingerprint
 from unbottle.progress import Progress
 
@@ -99,7 +99,7 @@ class CompletionFile:
     def resume(self, batches: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Rows of whole batches that are there already; whatever follows them is cut off."""
         if self._lock is None:
-            self._lock = own(self.path)
+            self._lock = output_lock(self.path)
         if not self.path.exists() or not self.path.stat().st_size:
             self._write([self.settings], "w")
             return []
@@ -130,7 +130,7 @@ class CompletionFile:
         self._write(rows, "a")
 
     def _write(self, rows: Sequence[dict[str, Any]], mode: str) -> None:
-        with whole_disk(self.path.parent), self.path.open(mode, encoding="utf-8", newline="\n") as file:
+        with explain_full_disk(self.path.parent), self.path.open(mode, encoding="utf-8", newline="\n") as file:
             file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
             file.flush()
             os.fsync(file.fileno())

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from unbottle.eval.generation import Decoding, Prediction, predictions
-from unbottle.files import Lock, own, whole_disk
+from unbottle.files import Lock, explain_full_disk, output_lock, write_json
 from unbottle.hf.model_identity import checksum
 from unbottle.progress import Progress
 
@@ -160,14 +160,11 @@ class SummaryFile:
         if self.path is None:
             return 0
         beside = self.path.with_name(f"{self.path.name}.config.json")
-        self._lock = own(self.path)
+        self._lock = output_lock(self.path)
         self._file = self.path.open("a", encoding="utf-8", newline="\n")
         if self.path.stat().st_size:
             self._refuse_other(beside)
-        unfinished = beside.with_name(f".{beside.name}.unfinished")
-        with whole_disk(beside.parent):
-            unfinished.write_text(json.dumps(self.settings, indent=1) + "\n", encoding="utf-8")
-            os.replace(unfinished, beside)
+        write_json(beside, self.settings)
         lines = self.path.read_bytes().splitlines(keepends=True)
         whole = len(lines) - (
             bool(lines) and not lines[-1].endswith(b"\n")
@@ -177,7 +174,7 @@ class SummaryFile:
         return kept
 
     def add(self, row: dict[str, Any]) -> None:
-        with contextlib.nullcontext() if self.path is None else whole_disk(self.path.parent):
+        with contextlib.nullcontext() if self.path is None else explain_full_disk(self.path.parent):
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
             self._file.flush()
             if self.path is not None:

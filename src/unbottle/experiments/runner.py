@@ -14,7 +14,7 @@ from unbottle.bench.timing import SystemClock, Times, Work, take_turns
 from unbottle.experiments.results import Experiment, Record, Row
 from unbottle.experiments.row_spec import Variant
 from unbottle.experiments.workspace import AnyLab
-from unbottle.files import free, waiting
+from unbottle.files import file_lock, try_lock
 from unbottle.progress import Progress
 
 
@@ -51,7 +51,7 @@ def reproduce(
     outer, total = lab.report, len(todo)
     while todo:
         for number, each in enumerate(todo):
-            with free(each.lock(lab)) as mine:
+            with try_lock(each.lock(lab)) as mine:
                 if mine:
                     lab.report = _shown(outer, total - len(todo), total, f"{experiment.name}, seed {each.seed}")
                     if not record.read_again().has(each.method, each.seed, each.size):  # by another process
@@ -60,7 +60,7 @@ def reproduce(
                     del todo[number]
                     break
         else:
-            with waiting(todo[0].lock(lab)):  # all that is left is being done by others
+            with file_lock(todo[0].lock(lab)):  # all that is left is being done by others
                 pass
     lab.report = outer
     together: dict[str, Any] = {}

@@ -40,7 +40,7 @@ from unbottle.experiments.corpora import (
 )
 from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Backbone
 from unbottle.experiments.row_spec import Variant
-from unbottle.files import read_json, waiting, whole_disk, write_json
+from unbottle.files import explain_full_disk, file_lock, read_json, write_json
 from unbottle.hf.pretrained import NO_CODE, SAFE, prefix_of
 from unbottle.hub_access import quick_hub
 from unbottle.progress import Progress
@@ -74,7 +74,7 @@ class AnyLab(ABC):
         self._refuse_other(self.settings)
         self.check_data()  # before anything is written
         folder.mkdir(parents=True, exist_ok=True)
-        with waiting(folder / ".lab.lock"):
+        with file_lock(folder / ".lab.lock"):
             self._same_as_before(self.settings)
 
     @cached_property
@@ -115,7 +115,7 @@ class AnyLab(ABC):
             with quick_hub(pretrained):
                 return AutoTokenizer.from_pretrained(pretrained, **NO_CODE)
         folder = self.folder / "tokenizer"
-        with waiting(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
+        with file_lock(self.folder / ".tokenizer.lock"), explain_full_disk(self.folder):
             if not folder.exists():
                 assert self.preset.vocabulary is not None, "a backbone without a tokenizer says how large its own is"
                 self.report(0, 1, "training a tokenizer")
@@ -159,7 +159,7 @@ class AnyLab(ABC):
         def report(done: float, total: float, text: str) -> None:
             self.report(done, total, f"{title}: {text}")
 
-        with waiting(run.with_name(f".{run.name}.lock")):
+        with file_lock(run.with_name(f".{run.name}.lock")):
             if not (run / "model").exists():
                 made = model()
                 head = getattr(made, "head", None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
+from unbottle.files import read_json
 from unbottle.report import sections
 from unbottle.report.page import Section
 
@@ -16,6 +15,7 @@ COMMANDS = {  # what wrote result.json: who reads it
     "eval summaries": sections.summary_sections,
 }
 FILES = {"bench.json": sections.bench, "results.json": sections.reproduced}
+REMEDY = "run the command that wrote it again."
 KNOWN = f"{', '.join(COMMANDS)}, bench, reproduce"
 
 
@@ -36,7 +36,7 @@ def sections_of(folder: Path) -> list[Section]:
         for name, tell in FILES.items():
             if (folder / name).is_file():
                 return tell(folder)
-        config, result = (_read(folder / f"{name}.json") for name in ("config", "result"))
+        config, result = (read_json(folder / f"{name}.json", REMEDY) for name in ("config", "result"))
         if config["command"] not in COMMANDS:
             raise ValueError(f"{folder}: results of {config['command']!r} have no page. Known: {KNOWN}.")
         return COMMANDS[config["command"]](folder, config, result)
@@ -50,10 +50,3 @@ def sections_of(folder: Path) -> list[Section]:
 def _is_run(folder: Path) -> bool:
     whole = (folder / "config.json").is_file() and (folder / "result.json").is_file()
     return whole or any((folder / name).is_file() for name in FILES)
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error}).") from error

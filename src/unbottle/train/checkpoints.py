@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import Trainer
 
-from unbottle.files import put_folder, whole_disk, write_json
+from unbottle.files import explain_full_disk, replace_folder, write_json
 
 PREFIX = "checkpoint-"
 MANIFEST = "manifest.json"
@@ -32,11 +32,11 @@ BLOCK = 1 << 20
 
 def seal(temporary: Path, folder: Path) -> Path:
     """A checkpoint that was written under another name gets its list of files, and only then its own name."""
-    with whole_disk(folder):
+    with explain_full_disk(folder):
         files = sorted(path for path in temporary.rglob("*") if path.is_file())
         marks = {path.relative_to(temporary).as_posix(): _mark(path) for path in files}
         write_json(temporary / MANIFEST, marks)
-        put_folder(temporary, folder / temporary.name)
+        replace_folder(temporary, folder / temporary.name)
     return folder / temporary.name
 
 

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from unbottle.files import LOCK, put_file, read_json, waiting, whole_disk, write_json
+from unbottle.files import LOCK, explain_full_disk, file_lock, read_json, replace_file, write_json
 from unbottle.progress import Progress
 from unbottle.train.distributed import first_does, is_first, processes, rank, wait
 from unbottle.train.trainer import collate
@@ -54,7 +54,7 @@ class StateStore:
     @torch.no_grad()
     def fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Progress) -> None:
         """Write what is missing. Several processes take turns, file by file, and wait for each other at the end."""
-        with waiting(self.folder / LOCK) if is_first() else contextlib.nullcontext():
+        with file_lock(self.folder / LOCK) if is_first() else contextlib.nullcontext():
             self._fill(windows, layers, batch, report)
 
     def _fill(self, windows: Any, layers: Callable[[dict[str, Tensor]], Tensor], batch: int, report: Progress) -> None:
@@ -70,9 +70,9 @@ class StateStore:
                 work = done + (start + len(states)) / len(places)
                 report(work, len(mine), f"hidden states, part {shard + 1} of {self.shards}")
             temporary = self._file(shard).with_suffix(".writing")
-            with whole_disk(self.folder):
+            with explain_full_disk(self.folder):
                 save_file({LAYERS: found}, temporary, {STORE: self.folder.name, CHECKSUM: _checksum(found)})
-                put_file(temporary, self._file(shard))
+                replace_file(temporary, self._file(shard))
         wait()
 
     def _missing(self) -> list[int]:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, set_seed
 
-from unbottle.files import locked, read_json, write_json
+from unbottle.files import folder_lock, read_json, write_json
 from unbottle.head.projection import OLD_NAMES, current_name
 from unbottle.hf.attach import innermost
 from unbottle.hf.integrations.callbacks import HeadGradientCallback
@@ -123,8 +123,6 @@ def _refuse_token(target: Any, largest: int) -> None:
         )
 
 
-__all__ = ["RECORD", "claim", "locked"]
-
 RECORD = "run.json"
 
 
@@ -178,7 +176,7 @@ def run(
     folder = Path(settings.output)
     preemption = Preemption(folder)
     with ExitStack() as stack, quiet(), preemption.listening():
-        first_does(lambda: stack.enter_context(locked(folder)))
+        first_does(lambda: stack.enter_context(folder_lock(folder)))
         about = identity(model, train, valid, settings)
         refuse_difference(about)
         record = first_does(lambda: claim(folder, about))

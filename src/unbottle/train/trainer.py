@@ -25,7 +25,7 @@ from torch.utils.data import IterableDataset, SequentialSampler
 from transformers import Seq2SeqTrainer, TrainingArguments, set_seed
 from transformers.trainer_utils import EvalLoopOutput
 
-from unbottle.files import read_json, whole_disk, write_json
+from unbottle.files import explain_full_disk, read_json, write_json
 from unbottle.train.arguments import RunSettings
 from unbottle.train.checkpoints import (
     OPTIMIZER,
@@ -319,7 +319,7 @@ class ExactTrainer(DistributedTrainer):
             "logged": self._globalstep_last_logged,
             "seconds": self.seconds,
         }
-        with whole_disk(self.checkpoints):
+        with explain_full_disk(self.checkpoints):
             try:
                 super()._save_checkpoint(model, trial)
                 wait()
