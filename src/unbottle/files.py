@@ -19,6 +19,8 @@ from filelock import BaseFileLock as Lock
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
+Json = dict[str, Any]  # an object of a JSON file
+
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FULL_MESSAGES = (  # of safetensors, and of torch.save in its various forms
     "No space left on device",

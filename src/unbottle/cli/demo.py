@@ -169,7 +169,7 @@ def demo(
 
     print(document(found))
     config = config_of("demo", settings | {"form": chosen.form})
-    write_text(folder / PAGE, page(TITLE, demo_sections(folder, config, found)))
+    write_text(folder / PAGE, page(TITLE, demo_sections(found)))
     write_run(folder, config, found)
     model = found["models"]["cpr"]
     print(f"See {folder / PAGE}; in Python: import unbottle; model = unbottle.load({model!r})")

@@ -34,9 +34,9 @@ def report(
         return
     prepare_file(output)
     from unbottle.report.page import Section, page
-    from unbottle.report.runs import runs_in, sections_of
+    from unbottle.report.sections import find_runs, sections_of
 
-    folders = [folder for path in run for folder in runs_in(Path(path))]
+    folders = [folder for path in run for folder in find_runs(Path(path))]
     sections = [
         Section(title=section.title if len(folders) == 1 else f"{folder}: {section.title}", body=section.body)
         for folder in folders
