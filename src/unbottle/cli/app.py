@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from unbottle.cli.options import check_model
+from unbottle.cli.options import DryRun, check_model
 
 EXAMPLES = """
 unbottle app gpt2 runs/cpr/model
@@ -29,7 +29,7 @@ def app(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = LOCAL,
     port: Annotated[int | None, typer.Option(metavar="N", help="[the first free one from 7860]")] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """A local page: next words, continuations, summaries and the order of lists, models side by side.
 

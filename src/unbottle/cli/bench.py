@@ -10,7 +10,7 @@ import typer
 
 from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, Scale, Settings
 from unbottle.cli.errors import INTERRUPTED
-from unbottle.cli.options import check_method
+from unbottle.cli.options import DryRun, check_method
 from unbottle.cli.output import config_of, prepare, show
 from unbottle.progress import progress
 
@@ -67,7 +67,7 @@ def bench(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bench.md, bench.json and bench.png.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Measure what an output layer costs in time and memory, beside the plain softmax of the same model.
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from unbottle.cli.errors import INTERRUPTED
-from unbottle.cli.options import check_choice, check_method, check_model, check_place
+from unbottle.cli.options import DryRun, check_choice, check_method, check_model, check_place
 from unbottle.cli.output import show
 from unbottle.data.sources import NAMED, TEXT_NAMES
 from unbottle.progress import progress
@@ -78,7 +78,7 @@ def compare(
     work: Annotated[Path | None, typer.Option(metavar="DIR", help="For what takes long. [runs/compare-...]")] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="For results. [results/MODEL]")] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Threads of torch. [all cores]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Train several output layers on the same model and text, and say which is better, with intervals.
 

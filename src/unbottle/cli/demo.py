@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from unbottle.cli.options import DryRun
 from unbottle.tables import Estimate, Table
 
 GROUPS = ("context", "top", "elsewhere")
@@ -141,7 +142,7 @@ def demo(
         str | None,
         typer.Option(metavar="FORM", help="How heads are parameterised: scaled, or paper, residual, steady. [scaled]"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Give one frozen language model a softmax head and a CPR head, train both alike, and compare them.

@@ -14,11 +14,11 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from unbottle.cli.errors import FAILED
+from unbottle.cli.options import AsJson
 
 OK, MISSING, LOW = "ok", "missing", "low"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox")
@@ -195,7 +195,7 @@ unbottle doctor --json
 """
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say what is installed, what is missing, what it would be for, and how to get it.
 
     Exit code 0: all that unbottle needs is here, whatever optional things are missing. 1: something it needs is not.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, check_file, check_model
+from unbottle.cli.options import MODELS_HELP, DryRun, OutputFolder, check_file, check_model
 from unbottle.progress import progress
 from unbottle.tables import Table
 
@@ -63,8 +63,8 @@ def eval_analogy(
         Path | None,
         typer.Option(metavar="FILE", help="Write the contexts of the train part with their answers, a text per line."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Perplexity where exactly two words are equally likely: king or woman (diagonal), king or queen (edge).
 

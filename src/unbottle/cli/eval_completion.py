@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.options import MODEL_HELP, TEXT_HELP, check_file, check_model
+from unbottle.cli.options import MODEL_HELP, TEXT_HELP, DryRun, check_file, check_model
 from unbottle.cli.output import show
 from unbottle.cli.text_part import HELP, TextPart
 from unbottle.progress import progress
@@ -47,7 +47,7 @@ def eval_completion(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for completions.jsonl, config.json and result.json.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Let a model go on with texts and compare what it writes with what was written.
 

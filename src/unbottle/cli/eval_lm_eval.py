@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.options import MODEL_HELP, check_model
+from unbottle.cli.options import MODEL_HELP, DryRun, OutputFolder, check_model
 from unbottle.cli.output import show
 from unbottle.tables import Table, number
 
@@ -26,8 +25,8 @@ def eval_lm_eval(
     shots: Annotated[
         int | None, typer.Option(metavar="N", help="Solved examples before each. [the task's own]")
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Run tasks of EleutherAI's lm-evaluation-harness, as `lm_eval --model hf` does.
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, TEXT_HELP, check_model
+from unbottle.cli.options import MODELS_HELP, TEXT_HELP, DryRun, OutputFolder, check_model
 from unbottle.cli.output import show
 from unbottle.cli.text_part import HELP, TextPart
 from unbottle.progress import progress
@@ -59,8 +58,8 @@ def eval_perplexity(
         str | None, typer.Option(metavar="MODEL", help="Whose W(k) it is, for all models. [each model's own]")
     ] = None,
     batch: Annotated[int, typer.Option(metavar="N", help="Windows at once.")] = 4,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Perplexity of a text, and of its tokens by where they were: in the context, in W(k), or elsewhere.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, check_model
+from unbottle.cli.options import MODELS_HELP, DryRun, OutputFolder, check_model
 from unbottle.progress import progress
 from unbottle.tables import Table
 
@@ -35,8 +34,8 @@ def eval_probe(
     k: Annotated[int, typer.Option("--k", metavar="N", help="Words of each model.")] = 5,
     shuffles: Annotated[int, typer.Option(metavar="N", help="Orders of the options to try, at most.")] = 20,
     seed: Annotated[int, typer.Option(metavar="N", help="Which orders.")] = 0,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """The most likely next words after a prompt, with the partition that set each, and the test of order bias.
 

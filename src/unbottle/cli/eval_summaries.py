@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unbottle.cli.options import check_file, check_model
+from unbottle.cli.options import DryRun, OutputFolder, check_file, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
 from unbottle.tables import Table, number
@@ -182,8 +182,8 @@ def eval_summaries(
     ] = None,
     rounds: Annotated[int, typer.Option(metavar="N", help="How often examples are drawn for an interval.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the drawing.")] = 0,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    output: OutputFolder = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Score summaries that a model wrote, and say how sure each number is.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from unbottle.cli.options import MODELS_HELP, Dropped, check_choice, check_file, check_model
+from unbottle.cli.options import MODELS_HELP, Dropped, DryRun, SamplingSeed, check_choice, check_file, check_model
 from unbottle.cli.output import show_text
 
 if TYPE_CHECKING:
@@ -223,11 +223,11 @@ def generate(
     ] = 1024,
     batch: Annotated[int, typer.Option(metavar="N", help="Prompts at once; another number, other samples.")] = 8,
     text_column: Annotated[str, typer.Option(metavar="NAME", help="The field with prompts, of jsonl.")] = "prompt",
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the sampling.")] = 0,
+    seed: SamplingSeed = 0,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write. [stdout, and nothing else goes there]")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Go on with a text, or with each prompt of a jsonl file; with several models, one after the other.
 
@@ -305,11 +305,11 @@ def summarize(
         str | None,
         typer.Option(metavar="TEXT", help="Before each document. [what the model's config names, or nothing]"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the sampling.")] = 0,
+    seed: SamplingSeed = 0,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write. [stdout, and nothing else goes there]")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Summarize a text, or each document of a jsonl file.
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.options import check_choice, check_method, check_model
+from unbottle.cli.options import AsJson, check_choice, check_method, check_model
 from unbottle.experiments.paper import TABLES
 from unbottle.method import LETTERS, Method
 from unbottle.tables import Table
@@ -214,7 +214,7 @@ def methods(
         str, typer.Option(metavar="SHAPE", help="Instead of a model: gpt2, t5-small, bart-base, smollm2-135m, ...")
     ] = SHAPE,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="As the tables of the README.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print methods: their equations, what they change, the parameters they add, and the numbers of the paper.
 

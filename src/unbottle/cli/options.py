@@ -1,7 +1,4 @@
-"""What can be refused at once: importing torch and transformers takes seconds, and a typo should not.
-
-What was not read: counted, and told on stderr.
-"""
+"""Options that several commands share, and checks of their values before torch is imported, which takes seconds."""
 
 from __future__ import annotations
 
@@ -13,10 +10,13 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from unbottle import hub_access
-from unbottle.data.sources import NAMED_TEXTS, PYTHON, check_place
+from unbottle.data.sources import NAMED_TEXTS, PYTHON
+from unbottle.data.sources import check_place as check_place  # for the commands
 from unbottle.method import Method, UnknownLetterError
 
 if TYPE_CHECKING:
@@ -31,19 +31,10 @@ TEXT_HELP = f"A text file, jsonl, csv, parquet, folder, hub data set, {', '.join
 PLAIN = "plain"  # a row of a comparison: the model as it came
 STDIN = "-"
 
-__all__ = [
-    "DEMO_MODEL",
-    "HUB_NAME",
-    "MODELS_HELP",
-    "MODEL_HELP",
-    "TEXT_HELP",
-    "check_choice",
-    "check_file",
-    "check_method",
-    "check_model",
-    "check_place",
-    "is_demo_model",
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the full configuration and exit.")]
+OutputFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")]
+SamplingSeed = Annotated[int, typer.Option(metavar="N", help="Random seed for sampling.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from unbottle.cli.options import DryRun
+
 EXAMPLES = """
 unbottle report runs/demo
 unbottle report runs/perplexity runs/probe --output both.html
@@ -19,7 +21,7 @@ def report(
     run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or folders that hold some.")],
     output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
     title: Annotated[str, typer.Option(metavar="TEXT", help="Its title.")] = "Unbottle: results",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Make one page of the results of demo, eval perplexity, eval probe, eval summaries, bench and reproduce.
 
