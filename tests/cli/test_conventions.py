@@ -20,6 +20,7 @@ import typer
 from command_lines import LINES
 from tiny_shapes import TINY
 
+from unbottle import hub_access
 from unbottle.bench.cases import SHAPES
 from unbottle.cli.main import COMMANDS, RESUMES, RESUMES_FILES, SHARED, main
 
@@ -75,7 +76,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "reachable", lambda: False)
+    monkeypatch.setattr(hub_access, "reachable", lambda: False)
     monkeypatch.setitem(SHAPES, "tiny", TINY)
 
 

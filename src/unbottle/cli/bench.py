@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, Scale, Settings
+from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, BenchSettings, Scale
 from unbottle.cli.errors import INTERRUPTED
 from unbottle.cli.options import DryRun, check_method
 from unbottle.cli.output import config_of, prepare, show
@@ -22,7 +22,7 @@ unbottle bench --shape gpt2 --scale T=128,256,512 --scale k=20,100,500
 unbottle bench --shape vocab-152k --length 1024 --measure train --repeats 1
 """
 SCALED = ("train",)
-DEFAULTS = Settings()
+DEFAULTS = BenchSettings()
 
 
 def bench(
@@ -76,7 +76,7 @@ def bench(
     """
     for name in method or ():
         check_method(name)
-    settings = Settings(
+    settings = BenchSettings(
         shapes=tuple(shape or DEFAULTS.shapes),
         methods=tuple(method or ()),
         measures=tuple(measure or (SCALED if scale else DEFAULTS.measures)),
@@ -97,7 +97,7 @@ def bench(
     execute(settings, output)
 
 
-def execute(settings: Settings, output: Path | None) -> None:
+def execute(settings: BenchSettings, output: Path | None) -> None:
     """Measure, print, write."""
     from unbottle.bench.report import document, save
     from unbottle.bench.run import Bench, machine

@@ -38,9 +38,8 @@ def plain_model(model: str | None, shape: str = "") -> Any:
 def shape_config(name: str) -> Any:
     from transformers import AutoConfig
 
-    from unbottle.bench.cases import SHAPES, known
+    from unbottle.bench.cases import SHAPES
 
-    known("shape", name, tuple(SHAPES))
     return AutoConfig.for_model(SHAPES[name].model_type, **SHAPES[name].options())
 
 

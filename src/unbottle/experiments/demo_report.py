@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from unbottle.bench.cases import PLAIN, Group, Point, Settings, Shape, Variant
+from unbottle.bench.cases import PLAIN, BenchSettings, CaseGroup, HeadVariant, Point, Shape
 from unbottle.bench.run import Bench
 from unbottle.eval.inference import evaluating
 from unbottle.experiments.results import Paired, Windows, paired
@@ -59,7 +59,7 @@ def cost(
     Models of this shape with random weights cost what the trained ones do.
     """
     shape = shape_of(config)
-    variants = tuple(Variant(method=method) for method in (PLAIN, *methods))
+    variants = tuple(HeadVariant(method=method) for method in (PLAIN, *methods))
     points = {
         "forward": Point(shape=shape, measure="forward", batch=1, length=length),
         "decode": Point(shape=shape, measure="decode", batch=1, length=length, context=min(CONTEXT, length)),
@@ -70,12 +70,12 @@ def cost(
         def inner(done: float, total: float, text: str, number: int = number) -> None:
             report(number + done / max(total, 1e-9), len(points), text)
 
-        settings = Settings(
+        settings = BenchSettings(
             repeats=repeats * (1 if measure == "forward" else 3),  # a step of decoding is short
             threads=threads,
             memory=memory and measure == "forward",
         )
-        bench = Bench(settings, report=inner, groups=[Group(point=point, variants=variants)])
+        bench = Bench(settings, report=inner, groups=[CaseGroup(point=point, variants=variants)])
         bench.run()
         rows += [row.to_dict() for row in bench.rows]
     return rows
