@@ -66,7 +66,7 @@ def test_a_name_of_nothing_fails_soon(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert main(["generate", "owner/no-such-model", "--prompt", "a"]) == 2
     assert time.monotonic() - start < 5
     assert capsys.readouterr().err == (
-        "unbottle: error: model 'owner/no-such-model' is no folder here, and the Hub can not be reached. Give a folder "
+        "unbottle: error: model 'owner/no-such-model' is no folder here, and the Hub cannot be reached. Give a folder "
         "that save_pretrained wrote, or smollm2.\n"
     )
 
@@ -77,7 +77,7 @@ NOT_FOUND = RepositoryNotFoundError.__new__(RepositoryNotFoundError)  # its cons
 @pytest.mark.parametrize(
     ("answers", "repository", "said"),
     [
-        (False, None, "the Hub can not be reached"),
+        (False, None, "the Hub cannot be reached"),
         (True, NOT_FOUND, "the Hub has no public model of this name"),
         (True, TimeoutError(), ""),  # who downloads it finds out
         (True, None, ""),

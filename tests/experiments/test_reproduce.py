@@ -179,5 +179,5 @@ def test_a_model_that_is_nowhere_is_refused_before_anything_is_written(text, tmp
     monkeypatch.setattr("unbottle.hub_access.reachable", lambda: False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     assert main(["reproduce", "table1", "--preset", "paper", "--data", str(text)]) == 2
-    assert "model 'gpt2' is no folder here, and the Hub can not be reached" in capsys.readouterr().err
+    assert "model 'gpt2' is no folder here, and the Hub cannot be reached" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []

@@ -1,4 +1,4 @@
-"""unbottle bench: what an output layer costs, beside the plain softmax of the same model."""
+"""unbottle bench: time and memory of output layers beside the plain softmax of the same model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULTS = BenchSettings()
 def bench(
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="METHOD", help="What to measure beside the plain model; repeatable. [the shape's own]"),
+        typer.Option(metavar="METHOD", help="Method to measure; repeatable. [depends on the shape]"),
     ] = None,
     shape: Annotated[
         list[str] | None,
@@ -42,37 +42,38 @@ def bench(
             f"{', '.join(SCALED)} with --scale]",
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Texts at once. [the shape's own]")] = None,
-    length: Annotated[int | None, typer.Option(metavar="N", help="Words of each text. [the shape's own]")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Batch size. [depends on the shape]")] = None,
+    length: Annotated[int | None, typer.Option(metavar="N", help="Sequence length. [depends on the shape]")] = None,
     source_length: Annotated[
-        int | None, typer.Option(metavar="N", help="Words of the encoder input. [the shape's own]")
+        int | None, typer.Option(metavar="N", help="Length of the encoder input. [depends on the shape]")
     ] = None,
     context: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="N", help=f"Words before a decoding step; repeatable. [{', '.join(map(str, DEFAULTS.contexts))}]"
+            metavar="N",
+            help=f"Context length of decoding; repeatable. [{', '.join(map(str, DEFAULTS.contexts))}]",
         ),
     ] = None,
     scale: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="X=N,N", help=f"Let one size grow, as in T=128,256,512; repeatable. Sizes: {', '.join(AXES)}."
+            metavar="X=N,N", help=f"Vary one size, as in T=128,256,512; repeatable. Sizes: {', '.join(AXES)}."
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", help="Rounds, after one to warm up.")] = DEFAULTS.repeats,
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch.")] = DEFAULTS.threads,
+    repeats: Annotated[int, typer.Option(metavar="N", help="Timed rounds, after one warm-up.")] = DEFAULTS.repeats,
+    threads: Annotated[int, typer.Option(metavar="N", help="Number of torch threads.")] = DEFAULTS.threads,
     dtype: Annotated[str, typer.Option(metavar="DTYPE", help=f"{', '.join(DTYPES)}.")] = DEFAULTS.dtype,
-    against_dense: Annotated[bool, typer.Option("--against-dense", help="Measure the readable path too.")] = False,
-    memory: Annotated[bool, typer.Option(help="Measure peak memory, in processes of their own.")] = True,
+    against_dense: Annotated[bool, typer.Option("--against-dense", help="Also measure the dense path.")] = False,
+    memory: Annotated[bool, typer.Option(help="Measure peak memory, in separate processes.")] = True,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bench.md, bench.json and bench.png.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Measure what an output layer costs in time and memory, beside the plain softmax of the same model.
+    """Measure time and memory of output layers beside the plain softmax of the same model.
 
-    Models have random weights, nothing is downloaded. Without options it measures what the library promises, and the
-    promise stands beside it ("at most"). Ctrl-C prints what was measured so far.
+    Models have random weights; nothing is downloaded. Without options, the sizes are those for which the library
+    promises limits, which the tables list as "at most". Ctrl-C prints what was measured so far.
     """
     for name in method or ():
         check_method(name)
@@ -110,11 +111,11 @@ def execute(settings: BenchSettings, output: Path | None) -> None:
             run.run()
         except KeyboardInterrupt:
             interrupted = True
-    found = machine()
-    text = document(run.rows, settings, found, interrupted=interrupted)
+    hardware = machine()
+    text = document(run.rows, settings, hardware, interrupted=interrupted)
     show(text)
     if output is not None:
-        written = save(output, text, run.rows, settings, found, interrupted=interrupted)
+        written = save(output, text, run.rows, settings, hardware, interrupted=interrupted)
         if not any(path.suffix == ".png" for path in written):
             print("\nNo picture: pip install 'unbottle[bench]'")
         print(f"\nWritten to {output}: {', '.join(path.name for path in written)}")

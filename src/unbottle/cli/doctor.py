@@ -1,7 +1,4 @@
-"""What is installed and what is not: checks that say what a missing thing is for and how to get it.
-
-unbottle doctor: what is installed, what is missing, and how to get it.
-"""
+"""unbottle doctor: what is installed, what is missing, what it is for and how to install it."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ DISK, MEMORY = 5e9, 4e9  # bytes: what a small model and its checkpoints take, a
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing. Without what is `needed` nothing works; the rest is for some commands."""
+    """One check. What is `needed` is needed by every command; the rest by some."""
 
     name: str
     status: str
@@ -39,12 +36,12 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Everything, the needed things first."""
+    """All checks, the needed ones first."""
     return [python(), *packages(), *extras(), *others(), *machine()]
 
 
 def python() -> Check:
-    """The interpreter, beside what pyproject.toml requires."""
+    """The version of Python, compared with what the package requires."""
     from packaging.specifiers import SpecifierSet
 
     wanted, found = SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]), platform.python_version()
@@ -54,7 +51,7 @@ def python() -> Check:
 
 
 def packages() -> Iterator[Check]:
-    """What unbottle can not do without, in a version that it knows."""
+    """The required packages and their versions."""
     for requirement in requirements(""):
         found = version(requirement.name)
         right = found is not None and requirement.specifier.contains(found, prereleases=True)
@@ -65,7 +62,7 @@ def packages() -> Iterator[Check]:
 
 
 def extras() -> Iterator[Check]:
-    """Optional features, by the name that pip knows them by."""
+    """The extras of the package."""
     declared = importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []
     for extra in declared:
         wanted = [] if extra in HIDDEN_EXTRAS else requirements(extra)
@@ -83,7 +80,7 @@ def extras() -> Iterator[Check]:
 
 
 def others() -> Iterator[Check]:
-    """What no extra brings."""
+    """Optional packages and programs that no extra installs."""
     spacy_model = "en_core_web_sm"
     yield package("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed")
     yield package("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'")
@@ -146,16 +143,17 @@ def limit(name: str, value: float, least: float, what: str, purpose: str) -> Che
 
 
 def requirements(extra: str) -> list:
-    """What unbottle declares: for every use, or for an extra."""
+    """The declared requirements of the package, or those that an extra adds."""
     from packaging.requirements import Requirement
 
-    found = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
+    declared = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
 
-    def applies(each: Requirement, extra: str) -> bool:
-        return each.marker is None or each.marker.evaluate({"extra": extra})
+    def applies(requirement: Requirement, extra: str) -> bool:
+        return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
-    plain = [each for each in found if applies(each, "")]
-    return [each for each in found if each not in plain and applies(each, extra)] if extra else plain
+    plain = [requirement for requirement in declared if applies(requirement, "")]
+    added = [requirement for requirement in declared if requirement not in plain and applies(requirement, extra)]
+    return added if extra else plain
 
 
 def version(name: str) -> str | None:
@@ -166,13 +164,13 @@ def version(name: str) -> str | None:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def device() -> str:
-    """Where models run."""
+    """The device that models run on."""
     if importlib.util.find_spec("torch") is None:
         return "none without torch"
     from unbottle.eval.inference import best_device
@@ -181,11 +179,11 @@ def device() -> str:
 
 
 def available_memory() -> int | None:
-    """As Linux tells it; elsewhere it is not known without another package."""
-    told = Path("/proc/meminfo")
-    if not told.exists():
+    """Available memory in bytes on Linux; None elsewhere."""
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
         return None
-    lines = dict(line.split(":", 1) for line in told.read_text(encoding="utf-8").splitlines() if ":" in line)
+    lines = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines() if ":" in line)
     return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
 
 
@@ -196,33 +194,32 @@ unbottle doctor --json
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what is installed, what is missing, what it would be for, and how to get it.
+    """Print what is installed, what is missing, what it is for, and how to install it.
 
-    Exit code 0: all that unbottle needs is here, whatever optional things are missing. 1: something it needs is not.
+    Exit code 0 if everything required is installed, whatever optional packages are missing; otherwise 1.
     """
-
-    found = checks()
-    sick = [check for check in found if check.needed and check.status != OK]
+    results = checks()
+    failed = [check for check in results if check.needed and check.status != OK]
     if as_json:
-        print(json.dumps({"healthy": not sick, "checks": [asdict(check) for check in found]}, indent=1))
+        print(json.dumps({"healthy": not failed, "checks": [asdict(check) for check in results]}, indent=1))
     else:
-        print(report(found))
-        missing = sum(check.status != OK for check in found)
+        print(report(results))
+        missing = sum(check.status != OK for check in results)
         verdict = (
-            f"{', '.join(check.name for check in sick)}: needed, and not here."
-            if sick
-            else "All that is needed is here."
+            f"Required, but missing: {', '.join(check.name for check in failed)}."
+            if failed
+            else "Everything required is installed."
         )
-        print(f"\n{verdict} {missing - len(sick)} optional things are missing or low.")
-    if sick:
+        print(f"\n{verdict} {missing - len(failed)} optional items are missing or low.")
+    if failed:
         raise typer.Exit(FAILED)
 
 
-def report(found: Sequence[Check]) -> str:
-    """A line for each thing; below what is missing, what it is for and how to get it."""
-    width = max(len(check.name) for check in found)
+def report(results: Sequence[Check]) -> str:
+    """A line for each check; below what is missing, what it is for and how to install it."""
+    width = max(len(check.name) for check in results)
     lines = []
-    for check in found:
+    for check in results:
         lines.append(f"{check.status:<7}  {check.name:<{width}}  {check.found}".rstrip())
         if check.remedy:
             purpose = f"{check.purpose}: " if check.purpose else ""

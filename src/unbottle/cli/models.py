@@ -50,7 +50,7 @@ def config_of_model(path: str) -> Any:
             raise ValueError(
                 f"model {path!r} has a config.json that is no valid JSON. Save the model again."
             ) from error
-        why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
+        why = "did not come from the Hub" if reachable() else "the Hub cannot be reached"
         raise ValueError(
             f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote, or {DEMO_MODEL}."
         ) from error

@@ -62,7 +62,7 @@ def prepare_file(path: Path | None) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder. Name a file to write to.")
     if path.parent.exists() and not path.parent.is_dir():
-        raise NotADirectoryError(f"{path}: cannot be written ({path.parent} is not a folder).")
+        raise NotADirectoryError(f"{path}: cannot be written ({path.parent}: Not a directory).")
     writable_folder(path.parent)
 
 

@@ -18,14 +18,14 @@ unbottle report results/cpu results/bench --title "All results" --output results
 
 
 def report(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or folders that hold some.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title.")] = "Unbottle: results",
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or folders with runs in them.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")] = Path("report.html"),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page.")] = "Unbottle: results",
     dry_run: DryRun = False,
 ) -> None:
-    """Make one page of the results of demo, eval perplexity, eval probe, eval summaries, bench and reproduce.
+    """Make one HTML page of the results of demo, eval perplexity, eval probe, eval summaries, bench and reproduce.
 
-    The page is a single file with tables and pictures inside; it loads nothing from anywhere.
+    The page is a single file that contains its pictures and loads nothing.
     """
     from unbottle.cli.output import config_of, prepare_file
     from unbottle.files import write_text

@@ -155,4 +155,4 @@ class Preemption(TrainerCallback):
     def _preempted(self) -> Preempted:
         kept = newest(self.folder / "checkpoints")
         saved = "no step was completed" if kept is None else f"{kept} is saved"
-        return Preempted(f"stopped by SIGTERM: {saved}. Run the same command again to resume.")
+        return Preempted(f"stopped by SIGTERM: {saved}. Rerun the same command to resume.")
