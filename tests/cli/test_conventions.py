@@ -168,7 +168,7 @@ def test_the_wrong_kind_of_model(name, case, made, tmp_path, capsys) -> None:
 @cases("model")
 def test_a_model_that_is_nowhere_or_damaged(name, case, made, tmp_path, capsys) -> None:
     refused(capsys, words(name, made, tmp_path, case, "no-such-model"), "the Hub cannot be reached")
-    refused(capsys, words(name, made, tmp_path, case, made["broken"]), "config.json that is no valid JSON")
+    refused(capsys, words(name, made, tmp_path, case, made["broken"]), "config.json that is not valid JSON")
 
 
 @cases("output")

@@ -91,7 +91,7 @@ def test_for_people(capsys, monkeypatch) -> None:
     assert lines[lines.index("missing lm_eval") + 1] == "unbottle eval lm-eval: pip install 'lm_eval[hf]'"
     assert any(line.startswith("low disk") for line in lines)
     assert "missing Hugging Face Hub" in lines
-    assert lines[-1].startswith("All that is needed is here.")
+    assert lines[-1].startswith("Everything required is installed.")
     without("torch", monkeypatch)
     assert main(["doctor"]) == 1
-    assert "torch: needed, and not here." in capsys.readouterr().out
+    assert "Required, but missing: torch." in capsys.readouterr().out

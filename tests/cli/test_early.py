@@ -91,7 +91,7 @@ def test_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"'smollm2' has no config\.json"):
         check_model("smollm2")
     (tmp_path / "smollm2" / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"config\.json that is no valid JSON"):
+    with pytest.raises(ValueError, match=r"config\.json that is not valid JSON"):
         check_model("smollm2")
 
 

@@ -30,8 +30,8 @@ STORY = (
 )
 
 
-def next_word_tab(handlers: Handlers, page: Any) -> None:
-    """Bars that follow what is typed; a click on a word appends it."""
+def next_word_tab(handlers: Handlers, page: gradio.Blocks) -> None:
+    """Next words while typing; a click on a word appends it."""
     with gradio.Tab("Next word"):
         text = _text("Text", str(PROMPTS[3]), "next-text", info="Type, or click on a word below to append it.")
         with gradio.Row():
@@ -93,44 +93,52 @@ def summarize_tab(handlers: Handlers) -> None:
         _button("Summarize", "summarize", handlers.summarized, text, [sampling, tokens, seed, bias, only])
 
 
-def _button(name: str, place: str, answer: Callable[..., Any], text: Any, others: Sequence[Any]) -> None:
-    """A button, and where its answer appears. Shift and Enter in the text do the same."""
+def _button(
+    name: str,
+    place: str,
+    answer: Callable[..., object],
+    text: gradio.Textbox,
+    others: Sequence[gradio.components.Component],
+) -> None:
+    """A button and its output; Shift and Enter in the text do the same."""
     button = gradio.Button(name, variant="primary", elem_id=f"{place}-button")
     output = _html(f"{place}-out")
     gradio.on([button.click, text.submit], answer, [text, *others], output, show_progress="minimal", **ONE_AT_A_TIME)
 
 
-def _text(label: str, value: str, place: str, *, lines: int = 3, most: int = predictions.TEXT, info: str = "") -> Any:
+def _text(
+    label: str, value: str, place: str, *, lines: int = 3, most: int = predictions.TEXT, info: str = ""
+) -> gradio.Textbox:
     return gradio.Textbox(
         label=label, value=value, lines=lines, max_lines=12, max_length=most, elem_id=place, info=info or None
     )
 
 
-def _slider(label: str, between: tuple[int, int], value: int) -> Any:
+def _slider(label: str, between: tuple[int, int], value: int) -> gradio.Slider:
     return gradio.Slider(*between, value=value, step=1, label=label)
 
 
-def _seed() -> Any:
+def _seed() -> gradio.Number:
     return gradio.Number(0, label="Seed", minimum=predictions.SEED[0], maximum=predictions.SEED[1], precision=0)
 
 
-def _copy_bias() -> Any:
+def _copy_bias() -> gradio.Slider:
     least, most = predictions.COPY_BIAS
     return gradio.Slider(
         least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; for heads that copy)"
     )
 
 
-def _html(place: str, **options: Any) -> Any:
+def _html(place: str, **options: str) -> gradio.HTML:
     return gradio.HTML(elem_id=place, apply_default_css=False, padding=False, **options)
 
 
-def _examples(texts: Sequence[str], target: Any) -> None:
+def _examples(texts: Sequence[str], target: gradio.Textbox) -> None:
     gradio.Examples([[text] for text in texts], target, label="Examples")
 
 
-def page(models: Sequence[ShownModel]) -> Any:
-    """Tabs for causal models if there are some, and for encoder-decoder models if there are some."""
+def page(models: Sequence[ShownModel]) -> gradio.Blocks:
+    """The page, with tabs for the kinds of models there are."""
     handlers = Handlers(models)
     with gradio.Blocks(title="Unbottle", analytics_enabled=False) as blocks:
         gradio.HTML("<h1>Unbottle</h1><p>What the output layer does to the next word.</p>", elem_id="title")
@@ -145,8 +153,8 @@ def page(models: Sequence[ShownModel]) -> Any:
     return blocks
 
 
-def theme() -> Any:
-    """Gradio's own, without its web fonts, and with notes dark enough to read."""
+def theme() -> gradio.themes.Base:
+    """The default theme without web fonts, and with notes dark enough to read."""
     notes = {"body_text_color_subdued": "*neutral_600", "block_info_text_color": "*neutral_600"}
     dark = {f"{name}_dark": "*neutral_300" for name in notes}
     return gradio.themes.Default(**SYSTEM_FONTS).set(**notes, **dark)
@@ -154,7 +162,7 @@ def theme() -> Any:
 
 @contextmanager
 def served(models: Sequence[ShownModel], *, host: str, port: int | None) -> Iterator[str]:
-    """The address of the page, as long as the block lasts. Nothing is shared, uploaded or sent elsewhere."""
+    """Serve the page within this context and return its address. Nothing is shared, uploaded or sent elsewhere."""
     blocks = page(models)
     widgets = (files("unbottle.report") / "widgets.css").read_text(encoding="utf-8")
     try:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
+from packaging.requirements import Requirement
 
 from unbottle.cli.errors import FAILED
 from unbottle.cli.options import AsJson
@@ -35,6 +36,22 @@ class Check:
     needed: bool = False
 
 
+def check(
+    name: str,
+    passed: bool,
+    found: str | None,
+    remedy: str,
+    *,
+    purpose: str = "",
+    needed: bool = False,
+    bad: str = MISSING,
+) -> Check:
+    """A check; purpose and remedy are shown only if it did not pass."""
+    if passed:
+        return Check(name=name, status=OK, found=found or "", needed=needed)
+    return Check(name=name, status=bad, found=found or "", purpose=purpose, remedy=remedy, needed=needed)
+
+
 def checks() -> list[Check]:
     """All checks, the needed ones first."""
     return [python(), *packages(), *extras(), *others(), *machine()]
@@ -44,108 +61,74 @@ def python() -> Check:
     """The version of Python, compared with what the package requires."""
     from packaging.specifiers import SpecifierSet
 
-    wanted, found = SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]), platform.python_version()
-    right = wanted.contains(found, prereleases=True)
-    remedy = "" if right else f"make an environment with Python {wanted}"
-    return Check(name="python", status=OK if right else MISSING, found=found, remedy=remedy, needed=True)
+    required, running = (
+        SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]),
+        platform.python_version(),
+    )
+    remedy = f"make an environment with Python {required}"
+    return check("python", required.contains(running, prereleases=True), running, remedy, needed=True)
 
 
 def packages() -> Iterator[Check]:
     """The required packages and their versions."""
     for requirement in requirements(""):
-        found = version(requirement.name)
-        right = found is not None and requirement.specifier.contains(found, prereleases=True)
-        remedy = "" if right else f"pip install '{str(requirement).partition(';')[0].strip()}'"
-        yield Check(
-            name=requirement.name, status=OK if right else MISSING, found=found or "", remedy=remedy, needed=True
-        )
+        installed = version(requirement.name)
+        fits = installed is not None and requirement.specifier.contains(installed, prereleases=True)
+        remedy = f"pip install '{str(requirement).partition(';')[0].strip()}'"
+        yield check(requirement.name, fits, installed, remedy, needed=True)
 
 
 def extras() -> Iterator[Check]:
     """The extras of the package."""
-    declared = importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []
-    for extra in declared:
-        wanted = [] if extra in HIDDEN_EXTRAS else requirements(extra)
-        if not wanted:
-            continue
-        lacking = [requirement.name for requirement in wanted if version(requirement.name) is None]
-        names = ", ".join(f"{each.name} {version(each.name)}" for each in wanted if each.name not in lacking)
-        yield Check(
-            name=f"extra {extra}",
-            status=MISSING if lacking else OK,
-            found=names,
-            purpose=f"lacks {', '.join(lacking)}" if lacking else "",
-            remedy=f"pip install 'unbottle[{extra}]'" if lacking else "",
+    for extra in importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []:
+        versions = (
+            {} if extra in HIDDEN_EXTRAS else {needed.name: version(needed.name) for needed in requirements(extra)}
         )
+        if versions:
+            missing = [name for name, installed in versions.items() if installed is None]
+            installed = ", ".join(f"{name} {number}" for name, number in versions.items() if number is not None)
+            purpose = f"lacks {', '.join(missing)}"
+            yield check(f"extra {extra}", not missing, installed, f"pip install 'unbottle[{extra}]'", purpose=purpose)
 
 
 def others() -> Iterator[Check]:
     """Optional packages and programs that no extra installs."""
     spacy_model = "en_core_web_sm"
-    yield package("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed")
-    yield package("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'")
-    yield package("gguf", "models in GGUF files", "pip install gguf")
-    yield package("mauve-text", "the metric mauve", "pip install mauve-text   (GPLv3)")
-    yield package("spacy", "proper nouns by spaCy; else by NLTK or by rules", "pip install spacy")
-    yield package(
-        spacy_model, "the same", f"python -m spacy download {spacy_model}", title=f"spaCy model {spacy_model}"
-    )
-    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    yield Check(
-        name="browser",
-        status=OK if browser else MISSING,
-        found=Path(browser).name if browser else "",
-        purpose="" if browser else "the tests of the web page",
-        remedy="" if browser else "apt install chromium, or any other Chrome",
-    )
+    for name, purpose, remedy in (
+        ("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed"),
+        ("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'"),
+        ("gguf", "models in GGUF files", "pip install gguf"),
+        ("mauve-text", "the metric mauve", "pip install mauve-text   (GPLv3)"),
+        ("spacy", "proper nouns by spaCy; else by NLTK or by rules", "pip install spacy"),
+        (spacy_model, "the same", f"python -m spacy download {spacy_model}"),
+    ):
+        title = f"spaCy model {name}" if name == spacy_model else name
+        yield check(title, version(name) is not None, version(name), remedy, purpose=purpose)
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), "")
+    remedy = "apt install chromium, or any other Chrome"
+    yield check("browser", bool(browser), Path(browser).name, remedy, purpose="the tests of the web page")
 
 
 def machine() -> Iterator[Check]:
-    free = shutil.disk_usage(Path.cwd()).free
-    yield limit("disk", free, DISK, "free here", "models and checkpoints")
+    """Disk, memory, cores, device, and whether the Hub answers."""
+    from unbottle.hub_access import reachable
+
+    yield limit("disk", shutil.disk_usage(Path.cwd()).free, DISK, "free here", "models and checkpoints")
     if (memory := available_memory()) is not None:
         yield limit("memory", memory, MEMORY, "available", "training a small model")
     yield Check(name="cores", status=OK, found=str(cores()))
     yield Check(name="device", status=OK, found=device())
-    yield hub()
-
-
-def hub() -> Check:
-    from unbottle.hub_access import reachable
-
-    name = "Hugging Face Hub"
-    if reachable():
-        return Check(name=name, status=OK, found="answers")
-    return Check(
-        name=name,
-        status=MISSING,
-        purpose="models and data sets by name",
-        remedy="a network; folders and files do without",
-    )
-
-
-def package(name: str, purpose: str, remedy: str, *, title: str = "") -> Check:
-    found = version(name)
-    status = MISSING if found is None else OK
-    absent = found is None
-    return Check(name=title or name, status=status, found=found or "", purpose=purpose * absent, remedy=remedy * absent)
+    answers, remedy = reachable(), "a network; folders and files do without"
+    yield check("Hugging Face Hub", answers, "answers" * answers, remedy, purpose="models and data sets by name")
 
 
 def limit(name: str, value: float, least: float, what: str, purpose: str) -> Check:
-    enough = value >= least
-    return Check(
-        name=name,
-        status=OK if enough else LOW,
-        found=f"{value / 1e9:.1f} GB {what}",
-        purpose="" if enough else purpose,
-        remedy="" if enough else f"{least / 1e9:.0f} GB are comfortable",
-    )
+    found, remedy = f"{value / 1e9:.1f} GB {what}", f"{least / 1e9:.0f} GB are comfortable"
+    return check(name, value >= least, found, remedy, purpose=purpose, bad=LOW)
 
 
-def requirements(extra: str) -> list:
+def requirements(extra: str) -> list[Requirement]:
     """The declared requirements of the package, or those that an extra adds."""
-    from packaging.requirements import Requirement
-
     declared = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
 
     def applies(requirement: Requirement, extra: str) -> bool:

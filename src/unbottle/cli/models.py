@@ -48,7 +48,7 @@ def config_of_model(path: str) -> Any:
     except OSError as error:
         if Path(path).is_dir():
             raise ValueError(
-                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
+                f"model {path!r} has a config.json that is not valid JSON. Save the model again."
             ) from error
         why = "did not come from the Hub" if reachable() else "the Hub cannot be reached"
         raise ValueError(
