@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from evidence_runs import NAMES, ROOT, Run, label, runs, summaries
 
-from unbottle.tables import markdown
+from unbottle.tables import Table
 
 COLOURS = {"better": "#1b7837", "worse": "#b2182b"}
 PAGE = Path(__file__).with_suffix(".template.md")  # what is written by hand
@@ -42,7 +42,7 @@ def in_short(found: list[Run]) -> str:
             cells += [label(method), run.told(method)]
         lines.append(cells)
     header = ["", "baseline", "CPR", "to the baseline (95 %)", "lowest of all rows", "to the baseline (95 %)"]
-    return markdown(header, lines)
+    return Table(header, lines).markdown()
 
 
 def picture(found: list[Run], path: Path) -> None:

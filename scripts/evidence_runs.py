@@ -12,8 +12,7 @@ from unbottle.experiments.compare import CPR, METHODS, SOFTMAX
 from unbottle.experiments.paired import differences_to
 from unbottle.experiments.results import ResultRow
 from unbottle.experiments.row_spec import RowSpec
-from unbottle.report import Estimate
-from unbottle.tables import markdown
+from unbottle.tables import Estimate, Table
 
 ROOT = Path(__file__).parents[1]
 NAMES = {  # of folders of results/
@@ -138,7 +137,7 @@ class Run(Results):
             first, *others = (self.cell(method, name, 2) for name in names)
             lines.append([label(method), first, *self.beside(method), *others])
         header = ["", "perplexity", "to the baseline", "95 %", "better"]
-        return markdown([*header, "in context", "in W(100)", "elsewhere", "names"], lines)
+        return Table([*header, "in context", "in W(100)", "elsewhere", "names"], lines).markdown()
 
     def others(self) -> str:
         """Lists, rank and cost, of what was measured."""
@@ -146,7 +145,7 @@ class Run(Results):
             name for name in SHOWN if any(name in found for seeds in self.rows.values() for found in seeds.values())
         ]
         lines = [[label(method), *(self._mean(method, name) for name in names)] for method in self.rows]
-        return markdown(["", *(SHOWN[name][0] for name in names)], lines)
+        return Table(["", *(SHOWN[name][0] for name in names)], lines).markdown()
 
     def _mean(self, method: str, name: str) -> str:
         found = self.estimate(method, name)
@@ -243,7 +242,7 @@ class Summaries(Results):
             first = self.cell(method, "perplexity", 2)
             lines.append([label(method), first, *self.beside(method), *numbers, f"{low:.1f} to {high:.1f}"])
         header = ["", "perplexity", "to Softmax", "95 %", "better", *(title for title, _ in WRITTEN.values())]
-        return markdown([*header, "R1, 95 %"], lines)
+        return Table([*header, "R1, 95 %"], lines).markdown()
 
     def cepr(self) -> str:
         """In the form of the baseline."""

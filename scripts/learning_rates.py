@@ -47,7 +47,7 @@ from unbottle.data.tokens import tokens_of
 from unbottle.hf.head_inputs import layers_of
 from unbottle.hf.pretrained import NO_CODE, SAFE
 from unbottle.method import Method
-from unbottle.tables import markdown
+from unbottle.tables import Table
 from unbottle.train.modes import FrozenBackbone
 
 NONE = "none"
@@ -252,7 +252,7 @@ class Sweep:
             header = ["learning rate", "plain", *itertools.chain(*((title, "to plain") for title in titles)), "seeds"]
             parts.append(
                 f"### {model}, {recipe}, eps {eps:g}\n\n{before:.2f} before; {budget.steps} steps of {budget.batch} x "
-                f"{budget.length} tokens, {budget.held_out} held out.\n\n{markdown(header, lines)}"
+                f"{budget.length} tokens, {budget.held_out} held out.\n\n{Table(header, lines).markdown()}"
             )
         return "\n\n".join(parts)
 

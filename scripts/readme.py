@@ -13,7 +13,7 @@ from pathlib import Path
 from evidence_runs import runs, summaries
 
 from unbottle.cli.main import main
-from unbottle.tables import markdown
+from unbottle.tables import Table
 
 README = Path(__file__).parents[1] / "README.md"
 END = "<!-- end of what is generated -->\n"
@@ -35,7 +35,7 @@ def evidence() -> str:
             continue
         numbers = [run.cell(each, "perplexity", 2) for each in (run.baseline, method)]
         rows.append([f"{run.model}: {run.title}", *numbers, *run.beside(method), run.change(method, "proper noun")])
-    return markdown(["", "softmax", "CPR", "difference", "95 %", "better, of seeds", "at names"], rows) + "\n"
+    return Table(["", "softmax", "CPR", "difference", "95 %", "better, of seeds", "at names"], rows).markdown() + "\n"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
 from unbottle.hf.pretrained import NO_CODE, SAFE
-from unbottle.tables import markdown
+from unbottle.tables import Table
 
 TEXT = (
     "The harbour of the old town was rebuilt in 1887, after a storm had destroyed the wooden piers. Anna Berg, the "
@@ -46,4 +46,4 @@ if __name__ == "__main__":
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     header = ["", "last", "largest", "one below", "largest", "two below", "largest", "step, in learning rates"]
-    print(markdown(header, [sizes(folder) for folder in sys.argv[1:]]))
+    print(Table(header, [sizes(folder) for folder in sys.argv[1:]]).markdown())

@@ -19,7 +19,7 @@ import numpy as np
 
 from unbottle.eval.metrics.extractive import coverage, density, novelty, support
 from unbottle.eval.proper_nouns import Tagger, tagger
-from unbottle.tables import markdown
+from unbottle.tables import Table
 
 ROUNDS = 1000
 
@@ -98,7 +98,11 @@ def main(path: Path, tag: Tagger) -> None:
         "copy-density": [density(each.text, each.source) for each in judged],
         **{f"1 - novel-{n}": [None if value is None else 1 - value for value in novel[n]] for n in novel},
     }
-    print(markdown(["measure", "sentences", "AUC", "95 %"], [row(name, v, judged) for name, v in measures.items()]))
+    print(
+        Table(
+            ["measure", "sentences", "AUC", "95 %"], [row(name, v, judged) for name, v in measures.items()]
+        ).markdown()
+    )
     yes = sum(each.supported for each in judged)
     print(f"\n{len(judged)} sentences, of which people call {yes} supported. Names by {tag.description}.")
     for truth in (True, False):

@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any
 
 from unbottle.method import Method
-from unbottle.tables import markdown
+from unbottle.tables import Table
 
 ROOT = Path(__file__).parents[1]
 PLAIN, PLAIN_MI, FULL = "softmax", "softmax+mi", "softmax+cpr:20,100+mi"
@@ -69,7 +69,7 @@ def advice(table: dict[str, dict[str, float]]) -> list[str]:
         "## Perplexity",
         "Test perplexity, and by where the true next token was: in the context, else among the 100 most likely words "
         "of the plain model, else elsewhere.",
-        markdown(title, rows),
+        Table(title, rows).markdown(),
     ]
 
 
@@ -87,7 +87,7 @@ def costs() -> list[str]:
         "## Cost",
         "What it costs on models of usual size, as a ratio to the plain model (`unbottle bench`): a training step, the "
         "loss in evaluation, one step of decoding.",
-        markdown(["method", "model", "measure", "CPU time", "wall time", "peak memory"], rows),
+        Table(["method", "model", "measure", "CPU time", "wall time", "peak memory"], rows).markdown(),
     ]
 
 
@@ -104,7 +104,7 @@ def order() -> list[str]:
         "## Lists",
         "How much probability goes to the words of a list, and whether their order decides which of them wins "
         "(`unbottle reproduce order-bias`). What copies sees the list, and its order too.",
-        markdown(["method", *names.values()], rows),
+        Table(["method", *names.values()], rows).markdown(),
     ]
 
 

@@ -19,7 +19,7 @@ ABOVE = {
     "bench": {"ops", "head", "hf"},
     "report": set(),
     "experiments": {"ops", "head", "hf", "data", "train", "eval", "bench", "report"},
-    "app": {"head", "hf", "eval"},
+    "app": {"head", "hf", "eval", "report"},
     "cli": {"ops", "head", "hf", "data", "train", "eval", "bench", "report", "experiments", "app"},
 }
 THIRD_PARTY = {
@@ -30,7 +30,7 @@ THIRD_PARTY = {
     "train": {"torch", "transformers", "accelerate", "deepspeed", "peft", "numpy", "safetensors", "huggingface_hub"},
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
     "bench": {"torch", "transformers", "matplotlib"},
-    "report": {"matplotlib"},
+    "report": {"matplotlib", "jinja2", "markupsafe"},
     "experiments": {"torch", "transformers", "tokenizers", "numpy", "datasets"},
     "app": {"gradio"},
     "cli": {"typer", "rich", "yaml", "transformers", "torch", "datasets", "packaging"},

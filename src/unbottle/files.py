@@ -1,11 +1,7 @@
-"""whole_disk: a full disk is one sentence, and nothing that was written before is lost.
+"""Files on disk: atomic writes, JSON, locks between processes, and one clear error when the disk is full.
 
-locked, waiting, free, own: one process at a time works in a folder or on a file, on every file system.
-
-The locks are those of filelock: the operating system's (flock, LockFileEx), which end with their process, or, where a
-network file system has none, files that exist as long as the lock is held.
-
-Files that are there as a whole or not at all.
+The locks are filelock's: those of the operating system (flock, LockFileEx), which end with their process, or lock files
+where a network file system has none.
 """
 
 from __future__ import annotations
@@ -23,8 +19,10 @@ from filelock import BaseFileLock as Lock
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
+Json = dict[str, Any]  # an object of a JSON file
+
 FULL = (errno.ENOSPC, errno.EDQUOT)
-SAYS_FULL = (  # safetensors, and torch.save in four ways
+FULL_MESSAGES = (  # of safetensors, and of torch.save in its various forms
     "No space left on device",
     "os error 28",
     "Disk quota exceeded",
@@ -33,59 +31,123 @@ SAYS_FULL = (  # safetensors, and torch.save in four ways
     "unexpected pos",
     "iostream error",
 )
+LOCK = ".lock"
+OWNER = ".lock-owner"  # a file of its own: on Windows, another process cannot read a locked file
 
 
 @contextmanager
-def whole_disk(folder: Path) -> Iterator[None]:
-    """A full disk, however the libraries call it, becomes one sentence."""
+def explain_full_disk(folder: Path) -> Iterator[None]:
+    """Turn whatever a library raises on a full disk into one OSError that says what to do."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
-        if getattr(error, "errno", None) in FULL or any(text in str(error) for text in SAYS_FULL):
-            full = OSError(
-                f"the disk of {folder} is full. What was written before is complete: make room and run the same "
-                "command again, and it goes on from there."
-            )
-            full.errno = errno.ENOSPC  # not in the constructor, which would put a number before the sentence
-            raise full from error
-        raise
+        if getattr(error, "errno", None) not in FULL and not any(text in str(error) for text in FULL_MESSAGES):
+            raise
+        full = OSError(
+            f"the disk of {folder} is full. Files written before are complete: free some space and rerun the same "
+            "command to resume."
+        )
+        full.errno = errno.ENOSPC  # given to the constructor, it would be printed before the message
+        raise full from error
 
 
-LOCK = ".lock"
-OWNER = ".lock-owner"  # beside it: Windows does not let another process read a file that is locked
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Refuses a second process; the lock of one that was killed is gone with it."""
+def writable_folder(folder: Path) -> None:
+    """Create a folder, and raise OSError if files cannot be created in it: call this before long work."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock, owner = FileLock(folder / LOCK), folder / OWNER
+    probe = folder / ".writable"
+    probe.touch()
+    probe.unlink(missing_ok=True)  # another process may check at the same time
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically: an interrupted or failed write leaves the previous content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.writing")
     try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise ValueError(
-            f"{folder} is in use by process {_read(owner) or '(number unknown)'}. Wait until it is finished, or give "
-            "another output folder."
-        ) from error
-    try:
-        owner.write_text(f"{os.getpid()}\n", encoding="utf-8")
-        yield
+        with explain_full_disk(path.parent):
+            temporary.write_text(text, encoding="utf-8")
+            replace_file(temporary, path)
     finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write JSON atomically, see `write_text`."""
+    write_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def read_json(path: Path, remedy: str = "it was edited. Use another output folder.") -> Any:
+    """The content of a JSON file. `remedy` ends the error message if it is not valid JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON ({error}): {remedy}") from error
+
+
+def replace_file(temporary: Path, final: Path) -> None:
+    """Rename a finished temporary file, after its content has reached the disk."""
+    _sync(temporary)
+    os.replace(temporary, final)
+
+
+def replace_folder(temporary: Path, final: Path) -> None:
+    """Rename a finished temporary folder, after its files have reached the disk; an existing one is replaced."""
+    for path in temporary.rglob("*"):
+        if path.is_file():
+            _sync(path)
+    old = final.with_name(f".{final.name}.old")
+    if final.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(final, old)
+    os.replace(temporary, final)
+    shutil.rmtree(old, ignore_errors=True)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager
-def waiting(path: Path) -> Iterator[None]:
-    """A second process waits at this file until the first one is done, or was killed."""
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; ValueError if another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    owner = folder / OWNER
+    with try_lock(folder / LOCK) as acquired:
+        if not acquired:
+            raise ValueError(
+                f"{folder} is in use by process {_owner(owner)}. Wait until it is finished, or give another output "
+                "folder."
+            )
+        try:
+            owner.write_text(f"{os.getpid()}\n", encoding="utf-8")
+            yield
+        finally:
+            owner.unlink(missing_ok=True)
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip() or "(number unknown)"
+    except OSError:  # it has just started, or just ended
+        return "(number unknown)"
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold a lock file, waiting for the process that holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
         yield
 
 
 @contextmanager
-def free(path: Path) -> Iterator[bool]:
-    """Whether this file was nobody's; then it is ours."""
+def try_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock file if nobody else does; whether it is held."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
@@ -99,10 +161,10 @@ def free(path: Path) -> Iterator[bool]:
         lock.release()
 
 
-def own(path: Path) -> Lock:
-    """Refuse a file that another process writes to; it is ours until the lock is released.
+def output_lock(path: Path) -> Lock:
+    """An acquired lock for writing `path`, to be released by the caller; ValueError if another process holds it.
 
-    The lock is a file beside it: on Windows, nobody could read the file itself, not even this process.
+    It is a file beside `path`: on Windows, a locked file cannot be read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f".{path.name}{LOCK}"), thread_local=False)
@@ -110,59 +172,6 @@ def own(path: Path) -> Lock:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
-            f"{path}: another process writes to this file. Wait for it, or give another output."
+            f"{path}: another process is writing to this file. Wait until it is finished, or give another output."
         ) from error
     return lock
-
-
-def _read(owner: Path) -> str:
-    try:
-        return owner.read_text(encoding="utf-8").strip()
-    except OSError:  # it has just begun, or just ended
-        return ""
-
-
-def write_json(path: Path, data: Any) -> None:
-    """All of it, or what was there before."""
-    with whole_disk(path.parent):
-        temporary = path.with_name(f".{path.name}.writing")
-        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        put_file(temporary, path)
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON ({error}): it was edited. Use another output folder.") from error
-
-
-def sync(path: Path) -> None:
-    """What was written reaches the disk; of a folder: the names in it."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def put_file(temporary: Path, final: Path) -> None:
-    """A file that was written under another name takes its place."""
-    sync(temporary)
-    os.replace(temporary, final)
-
-
-def put_folder(temporary: Path, final: Path) -> None:
-    """A folder that was written under another name takes its place."""
-    for path in temporary.rglob("*"):
-        if path.is_file():
-            sync(path)
-    if final.exists():
-        aside = final.with_name(f".{final.name}.old")
-        shutil.rmtree(aside, ignore_errors=True)
-        os.replace(final, aside)
-        os.replace(temporary, final)
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        os.replace(temporary, final)
-    sync(final.parent)

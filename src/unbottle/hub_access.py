@@ -1,5 +1,7 @@
-"""Whether the Hub can be reached, and has what is asked for: asked quickly, where its own client would try for half a
-minute. Imports neither torch nor transformers."""
+"""Quick checks whether the Hub answers and has a repository; its own client retries for half a minute.
+
+Imports neither torch nor transformers.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,18 @@ from huggingface_hub.errors import RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import get_session
 
-SECONDS = 2.0  # for an answer, the search for the address included
-PATIENCE = 10.0  # seconds for an answer about one repository, of a Hub that is there
+SECONDS = 2.0  # to wait for an answer, the DNS lookup included
+PATIENCE = 10.0  # seconds to wait for an answer about one repository
 MODEL, DATASET = "model", "dataset"
 
 
 @contextmanager
 def quick_hub(name: str | Path) -> Iterator[None]:
-    """Inside, what is no file or folder here comes from the Hub if that answers, else from its cache or not at all."""
+    """Within this context, a repository comes from the Hub if it answers, else from the cache or not at all."""
     if Path(name).exists() or constants.is_offline_mode() or reachable():
         yield
         return
-    datasets = sys.modules.get("datasets.config")  # has a switch of its own, once it is imported
+    datasets = sys.modules.get("datasets.config")  # has its own switch once it is imported
     before = [(module, module.HF_HUB_OFFLINE) for module in (constants, datasets) if module is not None]
     for module, _ in before:
         module.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
@@ -40,13 +42,13 @@ def quick_hub(name: str | Path) -> Iterator[None]:
 
 @functools.cache
 def reachable() -> bool:
-    """Whether the Hub answers, through whatever proxy is set. In a thread: looking up an address has no time limit."""
+    """Whether the Hub answers. Asked in a thread, because a DNS lookup has no time limit."""
     answers: list[bool] = []
 
     def ask() -> None:
         try:
             answers.append(get_session().head(constants.ENDPOINT, timeout=SECONDS).status_code < 500)
-        except Exception:  # of whatever client the hub's library uses: there was no answer
+        except Exception:  # which one depends on the HTTP client of huggingface_hub
             answers.append(False)
 
     thread = threading.Thread(target=ask, daemon=True)
@@ -56,24 +58,24 @@ def reachable() -> bool:
 
 
 def unavailable(name: str, kind: str = MODEL) -> str:
-    """Why a repository can not be had, or nothing if it can. Gated ones are found; whether you may read them is not."""
+    """Why a repository cannot be loaded, empty if it can. Gated repositories count as available."""
     if cached(name, kind):
         return ""
     if constants.is_offline_mode():
         return "HF_HUB_OFFLINE is set, and it is not in the cache"
     if not reachable():
-        return "the Hub can not be reached"
+        return "the Hub cannot be reached"
     try:
         HfApi().repo_info(name, repo_type=kind, timeout=PATIENCE)
     except RepositoryNotFoundError:
         return f"the Hub has no public {kind} of this name"
-    except Exception:  # no answer to this question: who downloads it finds out
+    except Exception:  # no answer: the download will tell
         return ""
     return ""
 
 
 def cached(name: str, kind: str) -> bool:
-    """Whether something of a repository was downloaded before."""
+    """Whether files of a repository are in the local cache."""
     if any((Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=name, repo_type=kind) / "snapshots").glob("*")):
         return True
     prepared = Path(os.environ.get("HF_DATASETS_CACHE") or Path(constants.HF_HOME) / "datasets")

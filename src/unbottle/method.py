@@ -1,8 +1,6 @@
-"""The letters a method may combine. New partitions register theirs, so the grammar grows with them.
+"""The method language: an output layer written as text, such as softmax+cpr:20,100+mi. Standard library only.
 
-Method: an output layer written as text, e.g. softmax+cpr:20,100+mi.
-
-The methods of the paper, by the names its tables give them.
+Partitions register their letters, so that the language grows with them.
 """
 
 from __future__ import annotations
@@ -10,6 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypedDict
+
+__all__ = ["LETTERS", "PAPER_METHODS", "Letter", "Method", "MethodError", "UnknownLetterError", "register_letter"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +57,20 @@ DEFAULT_BLOCK = {False: (3, 3), True: (1, 3)}  # the paper's Mi: decoder-only, e
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
+class Fields(TypedDict, total=False):
+    """What is read from the parts of a method: the arguments of `Method`."""
+
+    base: str
+    softmaxes: int
+    letters: str
+    ks: tuple[int, ...]
+    mi: bool
+    block: tuple[int, int]
+    wbwr: int
+
+
 class MethodError(ValueError):
-    """A method that does not parse or does not mean anything."""
+    """A method that cannot be parsed or has no meaning."""
 
 
 class UnknownLetterError(MethodError):
@@ -65,7 +79,7 @@ class UnknownLetterError(MethodError):
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What an output layer is made of.
+    """An output layer: its base and its parts.
 
     method = base ("+" part)*      base = none | softmax (or s) | mos[:K] | pg | ps | copynet
     part   = letters of c e i p r, r with ":" k1,k2,... ascending | mi[:LxW] | wbwr:k
@@ -81,23 +95,20 @@ class Method:
 
     @staticmethod
     def parse(text: str | Method) -> Method:
-        """Read a method; case and spaces do not matter."""
+        """The method that a text describes; case and spaces do not matter."""
         if isinstance(text, Method):
             return text
         if not isinstance(text, str):
             raise MethodError(f"method {text!r}: expected text such as 'softmax+cpr:20,100+mi'.")
         base, *parts = re.sub(r"\s+", "", text).lower().split("+")
         fields = _read_base(text, base)
-        for part in parts:
-            for name, value in _read_part(text, part).items():
-                if name == "letters":
-                    repeated = set(value) & set(fields.get("letters", ""))
-                    value = fields.get("letters", "") + value
-                else:
-                    repeated = {name} & set(fields)
-                if repeated:
-                    raise _refusal(text, f"{', '.join(sorted(repeated))} appears twice", "Name each part once")
-                fields[name] = value
+        for part in map(partial(_read_part, text), parts):
+            letters = fields.get("letters", "")
+            if repeated := {*part} & {*fields} - {"letters"} | {*part.get("letters", "")} & {*letters}:
+                raise _refusal(text, f"{', '.join(sorted(repeated))} appears twice", "Name each part once")
+            fields |= part
+            if letters:
+                fields["letters"] = letters + part.get("letters", "")
         return Method(**fields)
 
     def __post_init__(self) -> None:
@@ -119,11 +130,11 @@ class Method:
         return self._spell(base, lambda part: part).replace("+", " + ")
 
     def mi_block(self, *, encoder_decoder: bool) -> tuple[int, int] | None:
-        """Layers x window of hidden states that feed q, None without Mi."""
+        """Layers x window of the hidden states that feed q; None without Mi."""
         return (self.block or DEFAULT_BLOCK[encoder_decoder]) if self.mi else None
 
     def check(self, *, encoder_decoder: bool, vocabulary: int) -> None:
-        """Refuse what this kind of model cannot do."""
+        """Raise MethodError if a model of this kind cannot have this output layer."""
         if not encoder_decoder:
             for letter in self.letters:
                 if LETTERS[letter].needs_source:
@@ -203,7 +214,7 @@ class Method:
             raise _refusal(self, f"wbwr:{self.wbwr}", "Write wbwr:100 (k >= 1)")
 
 
-def _read_base(text: str, token: str) -> dict:
+def _read_base(text: str, token: str) -> Fields:
     name, colon, argument = token.partition(":")
     name = {"s": "softmax"}.get(name, name)
     if name not in BASES:
@@ -215,7 +226,7 @@ def _read_base(text: str, token: str) -> dict:
     return {"base": name}
 
 
-def _read_part(text: str, token: str) -> dict:
+def _read_part(text: str, token: str) -> Fields:
     name, colon, argument = token.partition(":")
     if name == "mi":
         if not colon:
@@ -223,7 +234,8 @@ def _read_part(text: str, token: str) -> dict:
         sizes = argument.split("x")
         if len(sizes) != 2:
             raise _refusal(text, f"part '{token}'", "Write mi:LxW, e.g. mi:3x3 (layers x window)")
-        return {"mi": True, "block": tuple(_number(text, size, "mi:LxW") for size in sizes)}
+        layers, window = (_number(text, size, "mi:LxW") for size in sizes)
+        return {"mi": True, "block": (layers, window)}
     if name == "wbwr":
         return {"wbwr": _number(text, argument, "wbwr:k")}
     unknown = [letter for letter in name if letter not in LETTERS]

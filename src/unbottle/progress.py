@@ -1,4 +1,4 @@
-"""Progress of everything that takes long: a bar on a terminal, plain lines elsewhere, from one process only."""
+"""Progress of long work: a bar on a terminal, plain lines elsewhere, shown by the first process only."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TextIO
+from typing import TextIO
 
-Progress = Callable[[float, float, str], None]  # work done, work in all, what was done last
+Progress = Callable[[float, float, str], None]  # work done, total work, what was done last
 
 QUIET_SECONDS = 10.0  # between plain lines
 
 
 def processes() -> int:
+    """How many processes torchrun or accelerate started for this command."""
     return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
 
 
 def process_number() -> int:
-    """Of this process among those of a command; the first is 0 and does all the talking."""
+    """The rank of this process; rank 0 prints."""
     return int(os.environ.get("RANK", "0")) if processes() > 1 else 0
 
 
@@ -31,12 +32,12 @@ def is_first() -> bool:
 
 @contextmanager
 def progress(stream: TextIO | None = None, *, now: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
-    """A function that shows progress on stderr."""
+    """A function that shows progress on stderr or another stream."""
     stream = sys.stderr if stream is None else stream
     started: list[float] = []
 
     def elapsed() -> float:
-        """Since the first report: what was imported before says nothing about the work."""
+        """Seconds since the first report, so that imports do not count."""
         started[:] = started or [now()]
         return now() - started[0]
 
@@ -48,7 +49,7 @@ def progress(stream: TextIO | None = None, *, now: Callable[[], float] = time.mo
 
 
 def remaining(elapsed: float, done: float, total: float) -> str:
-    """How long it still takes if it goes on as it went."""
+    """An estimate of the remaining time."""
     if done <= 0:
         return "remaining time not known yet"
     seconds = elapsed * (total - done) / done
@@ -94,7 +95,7 @@ def _bar(stream: TextIO, elapsed: Callable[[], float]) -> Iterator[Progress]:
 
 @contextmanager
 def phases() -> Iterator[Progress]:
-    """As `progress`, but when the work starts from 0 again, so does the estimate of the time it takes."""
+    """Like `progress` for work in several phases: the estimate restarts when the work starts from 0 again."""
     with ExitStack() as stack:
         shown: list[Progress] = []
         last = math.inf
@@ -114,9 +115,9 @@ def phases() -> Iterator[Progress]:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Warnings as people read them: no file names, no code."""
+    """Print warnings as one line each, without file names and code."""
 
-    def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
+    def show(message: Warning | str, *args: object, **kwargs: object) -> None:
         if is_first():
             print(f"unbottle: warning: {' '.join(str(message).split())}", file=sys.stderr)
 

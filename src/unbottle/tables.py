@@ -1,75 +1,73 @@
-"""A table of text in columns.
-
-A Markdown table that reads well as it is.
-
-Table: Markdown, aligned so that it reads well as it is.
-
-Estimate: a mean over seeds and how far to trust it.
-"""
+"""Tables as aligned text, Markdown and HTML (drawn by templates/macros.html of the report), and their cells."""
 
 from __future__ import annotations
 
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-NUMBER = re.compile(r"-?\d[\d.]*(e[+-]\d+)?%?|inf")
-
-
-def aligned(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of equal width, two spaces apart, numbers to the right."""
-    columns = []
-    for name, *cells in zip(title, *rows, strict=True):
-        width = max(map(len, (name, *cells)))
-        number = all(NUMBER.fullmatch(cell) for cell in cells)
-        columns.append([f"{cell:>{width}}" if number else f"{cell:<{width}}" for cell in (name, *cells)])
-    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
-
-
-def markdown(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The first column to the left, the others, which are numbers, to the right."""
-    lines = [title, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(title))]
-    rule = ["-" * width if i == 0 else "-" * (width - 1) + ":" for i, width in enumerate(widths)]
-    padded = [
-        [
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        for line in (title, rule, *rows)
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in padded)
-
-
-def number(value: float | None, digits: int) -> str:
-    """Nothing where there is no number."""
-    return "" if value is None else f"{value:.{digits}f}"
+NUMBER = re.compile(r"[-+]?(\d|inf\b|nan\b)")
 
 
 @dataclass(frozen=True)
 class Table:
-    """The first column is text and stands left, all others are numbers and stand right."""
+    """Rows of cells below a header; `best` are the cells (row, column) that HTML emphasizes.
+
+    Columns in which every cell starts with a number, or is empty, are right-aligned. The first column never is.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    best: Collection[tuple[int, int]] = ()
 
-    def __str__(self) -> str:
-        lines = [list(self.header), *(list(row) for row in self.rows)]
-        widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(self.header))]
-        rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-        lines.insert(1, rule)
-        return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in lines)
+    @staticmethod
+    def from_markdown(lines: Sequence[str]) -> Table:
+        """The inverse of `markdown`: a header, a rule, rows."""
+        header, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
+        return Table(header, rows)
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column is right-aligned."""
+        return [
+            column > 0 and all(NUMBER.match(row[column]) or not row[column] for row in self.rows)
+            for column in range(len(self.header))
+        ]
+
+    def text(self) -> str:
+        """Columns of equal width, two spaces apart."""
+        return "\n".join("  ".join(line).rstrip() for line in self._padded([self.header, *self.rows]))
+
+    def markdown(self, *, padded: bool = True) -> str:
+        """A Markdown table; padded, it is readable as plain text too, which long cells do not allow."""
+        rule = ["--:" if numeric and padded else "---" for numeric in self.numeric]
+        lines = [self.header, rule, *self.rows]
+        if padded:
+            lines = self._padded(lines)
+            lines[1] = [cell.replace(" ", "-") for cell in lines[1]]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def _padded(self, lines: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return [
+            [
+                cell.rjust(width) if numeric else cell.ljust(width)
+                for cell, width, numeric in zip(line, widths, self.numeric, strict=True)
+            ]
+            for line in lines
+        ]
 
 
-def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
+def number(value: float | None, digits: int = 2) -> str:
+    """A cell with a number, empty if there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean and standard error; of a single value the error is not known."""
+    """A mean over seeds and its standard error, which is unknown for a single value."""
 
     mean: float
     error: float | None

@@ -8,7 +8,7 @@ import pytest
 import tiny_shown
 
 from unbottle.app.predictions import Shuffled, shuffled
-from unbottle.app.render import heat_map
+from unbottle.app.render import heat_maps
 from unbottle.eval.next_words import Prompt
 from unbottle.eval.order_bias import order_bias, order_bias_row
 
@@ -49,10 +49,10 @@ def test_rows_are_orders_and_columns_options() -> None:
         model="<m>", method="softmax", orders=(tried[0][0], tried[1][0]), shares=shares,
         row=order_bias_row(prompt, tried),
     )  # fmt: skip
-    html = heat_map([each], ["later"])
+    html = heat_maps([each], ["later"])
     assert re.findall(r'<th scope="col">([^<]*)</th>', html) == ["order", "tea", "&lt;b&gt;"]
-    cells = re.findall(r"<td[^>]*?( class=ub-best)?>(\d+)%<sub>(\d)</sub></td>", html)
-    best = " class=ub-best"
+    cells = re.findall(r'<td[^>]*?( class="ub-best")?>(\d+)%<sub>(\d)</sub></td>', html)
+    best = ' class="ub-best"'
     assert cells == [(best, "73", "1"), ("", "27", "2"), ("", "27", "2"), (best, "73", "1")]
     assert "<dt>winner changes</dt><dd>50%</dd>" in html
     assert "<dt>evenness</dt><dd>0.840</dd>" in html

@@ -11,7 +11,7 @@ import torch
 
 import unbottle
 from unbottle.app.predictions import TEXT, NextWords, appendable, appended, next_words
-from unbottle.app.render import COLOURS, bars, colour_of, visible
+from unbottle.app.render import next_word_bars
 from unbottle.eval.next_words import Probed, ProbedWord
 
 PROMPT = "The king and the woman"
@@ -46,9 +46,9 @@ def test_a_model_that_copies_nothing_says_so_beside_one_that_copies() -> None:
     before, after = next_words(models, PROMPT), next_words(models, PROMPT, copy_bias=5)
     assert before[0].probed == after[0].probed
     assert before[1].probed != after[1].probed
-    note = "Copy bias: not applied, because this model&#x27;s output layer copies no words."
-    assert bars(before).count(note) == 0
-    assert bars(after).count(note) == 1
+    note = "Copy bias: not applied, because this model&#39;s output layer copies no words."
+    assert next_word_bars(before).count(note) == 0
+    assert next_word_bars(after).count(note) == 1
     assert [each.note != "" for each in after] == [True, False]
 
 
@@ -131,7 +131,7 @@ def test_ids_beyond_the_tokenizer_are_shown_and_disabled() -> None:
         with torch.no_grad():
             weight[beyond] = kept
     assert found.probed.words[0].text == f"[{beyond}]"
-    assert re.search(rf'data-word="{beyond}"[^>]* disabled', bars([found]))
+    assert re.search(rf'data-word="{beyond}"[^>]* disabled', next_word_bars([found]))
 
 
 # -- bars
@@ -147,33 +147,20 @@ def word(text: str, probability: float = 0.5, partition: str = "C", id: int = 1)
 
 
 def test_bars_have_one_scale_and_every_word_its_label() -> None:
-    html = bars([probed(word(" king", 0.5), word("x", 0.25, "V", id=2)), probed(word("y", 0.125, id=3))])
+    html = next_word_bars([probed(word(" king", 0.5), word("x", 0.25, "V", id=2)), probed(word("y", 0.125, id=3))])
     assert re.findall(r"--ub-share: ([\d.]+)%", html) == ["100.0", "50.0", "25.0"]
     assert re.findall(r'data-model="(\d)" data-word="(\d)"', html) == [("0", "1"), ("0", "2"), ("1", "3")]
     assert re.findall(r'class="ub-percent">([^<]+)<', html) == ["50.0%", "25.0%", "12.5%"]
     row = re.search(r'data-word="2".*?</button>', html).group()
     assert ">V</span>" in row
-    assert COLOURS["V"].value in row
+    assert "var(--ub-v)" in row
     assert "All words: V 25.0%, C 75.0%<" in html
     assert html.count('<li><span class="ub-chip"') == 2  # the legend: C and V
 
 
 def test_everything_is_escaped() -> None:
     nasty = "<script>alert('1')</script>\"&"
-    html = bars([probed(word(nasty, partition=nasty), model=nasty)])
+    html = next_word_bars([probed(word(nasty, partition=nasty), model=nasty)])
     assert "<script" not in html
     assert "'1'" not in html
     assert html.count("&lt;script&gt;") >= 4  # the model, the word, its label, the chip
-
-
-def test_what_has_no_shape_is_made_visible() -> None:
-    assert re.sub(r"<[^>]+>", "", visible(" a\n\t\x07")) == "␣a↵⇥\\u0007"
-    assert "(nothing)" in visible("")
-
-
-def test_every_partition_has_a_colour_of_its_own_or_a_name_beside_it() -> None:
-    values = [colour.value for name, colour in COLOURS.items() if name != "softmax"]
-    assert len({*values}) == len(values)
-    assert colour_of("V3").meaning == "softmax 3 of the mixture"
-    assert colour_of("R3").value not in values
-    assert colour_of("W").meaning == "another part of this method"

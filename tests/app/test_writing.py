@@ -10,7 +10,7 @@ import tiny_shown
 import tiny_summaries
 
 from unbottle.app.predictions import Written, continued, summarized
-from unbottle.app.render import marked, shared_words
+from unbottle.app.render import copied_words, shared_words
 from unbottle.eval.generation import Decoding, continuations, predictions
 
 PROMPT = "The king and the woman"
@@ -39,19 +39,19 @@ def marks(html: str) -> list[str]:
 
 
 def test_copied_words_are_marked_in_both() -> None:
-    html = marked("The king met Anna.", [written("Anna went home")])
+    html = copied_words("The king met Anna.", [written("Anna went home")])
     assert marks(html) == ["Anna", "Anna"]
     assert "Copied by cpr" in html
 
 
 def test_where_nothing_was_copied_it_says_so() -> None:
-    html = marked("The king met Anna.", [written("nobody went home")])
+    html = copied_words("The king met Anna.", [written("nobody went home")])
     assert "<mark" not in html
-    assert "Nothing is marked: so far no word was copied." in html
+    assert "Nothing is marked: no word was copied so far." in html
 
 
 def test_of_several_models_the_source_says_which() -> None:
-    html = marked("Anna met Peter.", [written("Anna", "one"), written("Peter and Anna", "two")], ["three"])
+    html = copied_words("Anna met Peter.", [written("Anna", "one"), written("Peter and Anna", "two")], ["three"])
     assert marks(html) == ["Anna", "Peter", "Anna", "Anna1 2", "Peter2"]
     assert "<h3>three</h3><p>writing…</p>" in html
     assert "<h3><sup>2</sup> two " in html
@@ -59,7 +59,7 @@ def test_of_several_models_the_source_says_which() -> None:
 
 def test_everything_is_escaped() -> None:
     nasty = "<script>alert('script')</script> & \"more\""
-    html = marked(nasty, [Written(model=nasty, method=nasty, text=nasty, note=nasty)], [nasty])
+    html = copied_words(nasty, [Written(model=nasty, method=nasty, text=nasty, note=nasty)], [nasty])
     assert "<script" not in html
     assert "script" in marks(html)
     assert "'" not in html

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tiny_shapes import TINY
 
-from unbottle.bench.cases import Case, Point, Variant
+from unbottle.bench.cases import Case, HeadVariant, Point
 from unbottle.bench.memory import own_peak, peak_memory
 
 LINUX = sys.platform == "linux"
@@ -14,7 +14,7 @@ LINUX = sys.platform == "linux"
 
 def case(**changes: object) -> Case:
     point = {"shape": TINY, "measure": "train", "batch": 2, "length": 9} | changes
-    return Case(point=Point(**point), variant=Variant(method="softmax+c+mi"), threads=1)
+    return Case(point=Point(**point), variant=HeadVariant(method="softmax+c+mi"), threads=1)
 
 
 def test_a_case_survives_the_way_to_its_process() -> None:

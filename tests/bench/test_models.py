@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_shapes import ALL, TINY
 
-from unbottle.bench.cases import SHAPES, Point, Shape, Variant
+from unbottle.bench.cases import SHAPES, HeadVariant, Point, Shape
 from unbottle.bench.models import Models
 from unbottle.bench.timing import work
 from unbottle.head import Head
@@ -12,8 +12,8 @@ from unbottle.head import Head
 
 def test_variants_share_all_but_their_heads() -> None:
     models = Models(TINY, positions=9)
-    one, other = models.model(Variant()), models.model(Variant(method="softmax+c+mi"))
-    assert models.model(Variant()) is one
+    one, other = models.model(HeadVariant()), models.model(HeadVariant(method="softmax+c+mi"))
+    assert models.model(HeadVariant()) is one
     base = dict(models.base.named_parameters())
     assert dict(one.named_parameters()).keys() == base.keys()
     for name, parameter in other.named_parameters():
@@ -29,22 +29,22 @@ def test_room_for_long_texts() -> None:
 
 
 def test_dtype() -> None:
-    model = Models(TINY, positions=9, dtype="bfloat16").model(Variant(method="softmax+c"))
+    model = Models(TINY, positions=9, dtype="bfloat16").model(HeadVariant(method="softmax+c"))
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
 
 
 def test_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Head, "path", "auto", raising=False)
     models = Models(TINY, positions=9)
-    assert models.model(Variant(method="mos:2", path="dense")).head.path == "dense"
-    assert models.model(Variant(method="mos:2")).head.path == "auto"
+    assert models.model(HeadVariant(method="mos:2", path="dense")).head.path == "dense"
+    assert models.model(HeadVariant(method="mos:2")).head.path == "auto"
 
 
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
 @pytest.mark.parametrize("method", ["plain", "softmax+cpr:3,6+mi", "pg"])
 def test_the_head_alone_is_the_head_of_the_model(shape: Shape, method: str) -> None:
     """Given the hidden states of the whole model, the model without layers has its logits."""
-    models, variant = Models(shape, positions=16), Variant(method=method)
+    models, variant = Models(shape, positions=16), HeadVariant(method=method)
     whole, alone = models.model(variant).eval(), models.model(variant, head_alone=True).eval()
     if method != "plain":
         alone.head.load_state_dict(whole.head.state_dict())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unbottle.bench.cases import HEAD, PLAIN, Scale, Settings, plan
+from unbottle.bench.cases import HEAD, PLAIN, BenchSettings, Scale, plan
 from unbottle.bench.run import Limit, limit
 from unbottle.method import MethodError
 
@@ -10,7 +10,7 @@ from unbottle.method import MethodError
 def test_defaults_are_what_the_library_promises() -> None:
     """Every promise of the table stands in the plan of `unbottle bench`; those of time and of memory."""
     found = {}
-    for group in plan(Settings()):
+    for group in plan(BenchSettings()):
         point = group.point
         assert group.variants[0].method == PLAIN
         for variant in group.variants:
@@ -30,7 +30,7 @@ def test_defaults_are_what_the_library_promises() -> None:
 
 
 def test_sizes_of_the_promise() -> None:
-    points = {group.point.shape.name: group.point for group in plan(Settings())}
+    points = {group.point.shape.name: group.point for group in plan(BenchSettings())}
     assert (points["gpt2"].batch, points["gpt2"].length) == (4, 200)
     t5 = points["t5-small"]
     assert (t5.batch, t5.length, t5.source_length) == (8, 64, 512)
@@ -38,14 +38,14 @@ def test_sizes_of_the_promise() -> None:
 
 @pytest.mark.parametrize("change", [{"batch": 2}, {"length": 100}, {"dtype": "bfloat16"}, {"threads": 1}])
 def test_no_promise_elsewhere(change: dict) -> None:
-    settings = Settings(shapes=("gpt2",), measures=("train",), **change)
+    settings = BenchSettings(shapes=("gpt2",), measures=("train",), **change)
     for group in plan(settings):
         for variant in group.variants:
             assert limit(group.point, variant, dtype=settings.dtype, threads=settings.threads) == Limit()
 
 
 def test_dense_goes_beside_each_method() -> None:
-    (group,) = plan(Settings(shapes=("gpt2",), measures=("loss",), methods=("mos", "s + C"), against_dense=True))
+    (group,) = plan(BenchSettings(shapes=("gpt2",), measures=("loss",), methods=("mos", "s + C"), against_dense=True))
     assert [variant.name for variant in group.variants] == [
         "plain", "mos", "mos (dense)", "softmax+c", "softmax+c (dense)",
     ]  # fmt: skip
@@ -53,7 +53,7 @@ def test_dense_goes_beside_each_method() -> None:
 
 
 def test_scales() -> None:
-    settings = Settings(
+    settings = BenchSettings(
         shapes=("gpt2",), measures=("train", "decode"), scales=(Scale("T", (64, 128)), Scale("k", (50, 200)))
     )
     points = [group.point for group in plan(settings) if group.point.axis == "T"]
@@ -63,14 +63,14 @@ def test_scales() -> None:
     along_k = [group for group in plan(settings) if group.point.axis == "k" and group.point.measure == "train"]
     names = [[variant.method for variant in group.variants] for group in along_k]
     assert names == [["plain", "softmax+cpr:20,50+mi"], ["plain", "softmax+cpr:20,200+mi"]]
-    along_V = plan(Settings(shapes=("gpt2",), measures=("train",), scales=(Scale("V", (999, 2000)),)))
+    along_V = plan(BenchSettings(shapes=("gpt2",), measures=("train",), scales=(Scale("V", (999, 2000)),)))
     assert [group.point.shape.vocabulary for group in along_V] == [999, 2000]
-    along_B = plan(Settings(shapes=("gpt2",), measures=("train",), scales=(Scale("B", (2, 8)),)))
+    along_B = plan(BenchSettings(shapes=("gpt2",), measures=("train",), scales=(Scale("B", (2, 8)),)))
     assert [group.point.batch for group in along_B] == [2, 8]
 
 
 def test_head_is_all_of_the_head() -> None:
-    assert Settings(measures=("head", "head-loss", "train")).measures == (*HEAD, "train")
+    assert BenchSettings(measures=("head", "head-loss", "train")).measures == (*HEAD, "train")
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_head_is_all_of_the_head() -> None:
 )
 def test_refusals(settings: dict, said: str) -> None:
     with pytest.raises((ValueError, MethodError), match=said):
-        plan(Settings(**settings))
+        plan(BenchSettings(**settings))

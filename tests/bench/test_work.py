@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_shapes import ALL, TINY
 
-from unbottle.bench.cases import HEAD, MEASURES, Point, Shape, Variant
+from unbottle.bench.cases import HEAD, MEASURES, HeadVariant, Point, Shape
 from unbottle.bench.models import Models
 from unbottle.bench.timing import DECODE_STEPS, work
 
@@ -20,7 +20,7 @@ def point(shape: Shape, measure: str) -> Point:
 def test_every_measure_runs_on_every_shape(shape: Shape, measure: str) -> None:
     models = Models(shape, positions=12)
     for method in ("plain", *shape.methods):
-        model = models.model(Variant(method=method), head_alone=measure in HEAD)
+        model = models.model(HeadVariant(method=method), head_alone=measure in HEAD)
         todo = work(model, point(shape, measure))
         for _ in range(2):
             todo.prepare()
@@ -38,7 +38,7 @@ def test_every_measure_runs_on_every_shape(shape: Shape, measure: str) -> None:
 
 
 def test_train_reaches_the_head_and_the_hidden_states() -> None:
-    model = Models(TINY, positions=12).model(Variant(method="softmax+c+mi"), head_alone=True)
+    model = Models(TINY, positions=12).model(HeadVariant(method="softmax+c+mi"), head_alone=True)
     todo = work(model, point(TINY, "head-train"))
     for _ in range(2):
         todo.prepare()
@@ -66,7 +66,7 @@ def test_loss_is_asked_for_without_logits_where_a_model_can() -> None:
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
 def test_decoding_ends_at_its_context(shape: Shape) -> None:
     """The last step reads as many words as asked for, in every round, and every step reads one."""
-    model = Models(shape, positions=12).model(Variant(method=shape.methods[0]))
+    model = Models(shape, positions=12).model(HeadVariant(method=shape.methods[0]))
     lengths: list[tuple[int, int]] = []
 
     def watch(module, args, kwargs, output):
@@ -91,7 +91,7 @@ def test_all_variants_read_the_same_texts() -> None:
     models = Models(TINY, positions=12)
     losses = []
     for method in ("plain", "softmax+c+mi"):
-        todo = work(models.model(Variant(method=method)), point(TINY, "loss"))
+        todo = work(models.model(HeadVariant(method=method)), point(TINY, "loss"))
         todo.prepare()
         losses.append(todo.run())
     torch.testing.assert_close(*losses)

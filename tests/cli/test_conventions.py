@@ -20,6 +20,7 @@ import typer
 from command_lines import LINES
 from tiny_shapes import TINY
 
+from unbottle import hub_access
 from unbottle.bench.cases import SHAPES
 from unbottle.cli.main import COMMANDS, RESUMES, RESUMES_FILES, SHARED, main
 
@@ -75,7 +76,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "reachable", lambda: False)
+    monkeypatch.setattr(hub_access, "reachable", lambda: False)
     monkeypatch.setitem(SHAPES, "tiny", TINY)
 
 
@@ -166,8 +167,8 @@ def test_the_wrong_kind_of_model(name, case, made, tmp_path, capsys) -> None:
 
 @cases("model")
 def test_a_model_that_is_nowhere_or_damaged(name, case, made, tmp_path, capsys) -> None:
-    refused(capsys, words(name, made, tmp_path, case, "no-such-model"), "the Hub can not be reached")
-    refused(capsys, words(name, made, tmp_path, case, made["broken"]), "config.json that is no valid JSON")
+    refused(capsys, words(name, made, tmp_path, case, "no-such-model"), "the Hub cannot be reached")
+    refused(capsys, words(name, made, tmp_path, case, made["broken"]), "config.json that is not valid JSON")
 
 
 @cases("output")
@@ -198,7 +199,7 @@ def test_ctrl_c(name, made, tmp_path, capsys, monkeypatch) -> None:
     assert main(words(name, made, tmp_path)) == 130
     err = capsys.readouterr().err
     again = name in RESUMES or (name in RESUMES_FILES and "--output" in LINES[name].works)
-    assert err.endswith("Interrupted. Run the same command again to resume.\n" if again else "Interrupted.\n")
+    assert err.endswith("Interrupted. Rerun the same command to resume.\n" if again else "Interrupted.\n")
     assert "Traceback" not in err
 
 

@@ -172,7 +172,7 @@ def test_interrupted_and_resumed(
     monkeypatch.setattr(workspace, "train_lm", stopped)
     one_seed = ["demo", "--plan", "tiny", "--seeds", "1", "--output", str(half_done)]
     assert main(one_seed) == 130
-    assert capsys.readouterr().err.endswith("Interrupted. Run the same command again to resume.\n")
+    assert capsys.readouterr().err.endswith("Interrupted. Rerun the same command to resume.\n")
     assert not (half_done / "result.json").exists()
     assert main(one_seed) == 0
     assert trained == [METHODS["cpr"], METHODS["cpr"]]

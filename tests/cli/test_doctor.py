@@ -7,13 +7,14 @@ import json
 
 import pytest
 
+from unbottle import hub_access
 from unbottle.cli import doctor
 from unbottle.cli.main import main
 
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "reachable", lambda: False)
+    monkeypatch.setattr(hub_access, "reachable", lambda: False)
 
 
 def run(capsys: pytest.CaptureFixture, code: int = 0) -> dict[str, dict]:
@@ -80,7 +81,7 @@ def test_an_old_python_is(capsys, monkeypatch) -> None:
 
 
 def test_for_people(capsys, monkeypatch) -> None:
-    monkeypatch.setattr(health, "DISK", 1e18)
+    monkeypatch.setattr(doctor, "DISK", 1e18)
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/firefox" if name == "firefox" else None)
     without("lm_eval", monkeypatch)
     assert main(["doctor"]) == 0
@@ -90,7 +91,7 @@ def test_for_people(capsys, monkeypatch) -> None:
     assert lines[lines.index("missing lm_eval") + 1] == "unbottle eval lm-eval: pip install 'lm_eval[hf]'"
     assert any(line.startswith("low disk") for line in lines)
     assert "missing Hugging Face Hub" in lines
-    assert lines[-1].startswith("All that is needed is here.")
+    assert lines[-1].startswith("Everything required is installed.")
     without("torch", monkeypatch)
     assert main(["doctor"]) == 1
-    assert "torch: needed, and not here." in capsys.readouterr().out
+    assert "Required, but missing: torch." in capsys.readouterr().out

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from unbottle import hub_access
 from unbottle.cli.options import check_method, check_model
 
 HEAVY = ("torch", "transformers", "datasets")
@@ -81,7 +82,7 @@ def test_a_letter_that_a_new_partition_may_have_is_left_to_those_who_import_it()
 
 def test_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reach, "unavailable", lambda name: "" if name == "owner/there" else "the Hub has none")
+    monkeypatch.setattr(hub_access, "unavailable", lambda name: "" if name == "owner/there" else "the Hub has none")
     check_model("smollm2")
     check_model("owner/there")
     with pytest.raises(ValueError, match=r"'owner/gone' is no folder here, and the Hub has none. Give .* or smollm2"):
@@ -90,7 +91,7 @@ def test_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"'smollm2' has no config\.json"):
         check_model("smollm2")
     (tmp_path / "smollm2" / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"config\.json that is no valid JSON"):
+    with pytest.raises(ValueError, match=r"config\.json that is not valid JSON"):
         check_model("smollm2")
 
 

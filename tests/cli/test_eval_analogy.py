@@ -12,7 +12,7 @@ from transformers import T5Config, T5ForConditionalGeneration
 from unbottle.cli import eval_analogy
 from unbottle.cli.main import main
 from unbottle.data.analogy import KINDS, PARTS, RELATIONS, SIZE, analogies, training_text
-from unbottle.tables import aligned
+from unbottle.tables import Table
 
 FEW = ("--relation", "family", "--size", "4")
 
@@ -63,7 +63,7 @@ def test_contexts_and_training_text_are_written_without_a_model(tmp_path: Path, 
 
 def test_huge_perplexities_fit_in_a_column() -> None:
     assert [eval_analogy.number(value) for value in (2.0, 2e9, float("inf"))] == ["2.000", "2.00e+09", "inf"]
-    assert aligned(("a", "b"), [("x", "2.000"), ("yy", "2.00e+09")]).splitlines() == [
+    assert Table(("a", "b"), [("x", "2.000"), ("yy", "2.00e+09")]).text().splitlines() == [
         "a          b",
         "x      2.000",
         "yy  2.00e+09",

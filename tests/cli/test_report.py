@@ -68,7 +68,7 @@ def test_one_run(runs: Path, tmp_path: Path) -> None:
     [
         (None, "no such folder. Give folders that --output named: demo, eval perplexity"),
         ({}, "no results in it or in its folders"),
-        ({"config.json": "{", "result.json": "{}"}, "config.json: not valid JSON"),
+        ({"config.json": "{", "result.json": "{}"}, "config.json is not valid JSON"),
         (
             {"config.json": '{"command": "train lm"}', "result.json": "{}"},
             "results of 'train lm' have no page. Known: demo, eval perplexity",

@@ -8,7 +8,7 @@ import pytest
 from unbottle.cli.main import main
 from unbottle.experiments.catalog import EXPERIMENTS
 from unbottle.experiments.presets import PRESETS
-from unbottle.files import locked
+from unbottle.files import folder_lock
 
 ROWS = {
     "table1": ["softmax", "softmax+cpr:20,100+mi"],
@@ -148,7 +148,7 @@ def test_folders_from_before_contents_were_known_are_accepted(text, folders, cap
 
 
 def test_two_processes_do_not_train_the_same_row(text, tmp_path, capsys) -> None:
-    with locked(tmp_path / "lab" / "base" / "small"):
+    with folder_lock(tmp_path / "lab" / "base" / "small"):
         assert reproduce("table1", text, (tmp_path / "lab", tmp_path / "results")) == 2
     assert "Wait until it is finished, or give another output folder." in capsys.readouterr().err
 
@@ -179,7 +179,7 @@ def test_a_model_that_is_nowhere_is_refused_before_anything_is_written(text, tmp
     monkeypatch.setattr("unbottle.hub_access.reachable", lambda: False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     assert main(["reproduce", "table1", "--preset", "paper", "--data", str(text)]) == 2
-    assert "model 'gpt2' is no folder here, and the Hub can not be reached" in capsys.readouterr().err
+    assert "model 'gpt2' is no folder here, and the Hub cannot be reached" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []
 
 

@@ -11,11 +11,11 @@ import tiny_training as tiny
 import torch
 from safetensors import SafetensorError
 
-from unbottle.cli.output import write_text
 from unbottle.eval.resumable_jsonl import ResumableJsonl
+from unbottle.files import write_text
 from unbottle.train import hidden_state_cache, train_lm
 
-SENTENCE = r"^the disk of .* is full\. What was written before is complete: make room .* it goes on from there\.$"
+SENTENCE = r"^the disk of .* is full\. Files written before are complete: .* rerun the same command to resume\.$"
 
 
 def full(*args: object, **options: object) -> None:
@@ -28,7 +28,7 @@ def weights(folder: Path) -> bytes:
 
 def test_the_model_at_the_end(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path / "whole"))
-    monkeypatch.setattr(everything, "put_folder", full)
+    monkeypatch.setattr(modes, "replace_folder", full)
     with pytest.raises(OSError, match=SENTENCE):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path / "full"))
     assert not (tmp_path / "full" / "model").exists()
@@ -41,7 +41,7 @@ def test_the_model_at_the_end(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_hidden_states(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of two files does not fit; the first is not made again."""
     original, asked = hidden_state_cache.save_file, []
-    monkeypatch.setattr(states, "SHARD", 6 * 12 * 3 * 16 * 4)
+    monkeypatch.setattr(hidden_state_cache, "SHARD", 6 * 12 * 3 * 16 * 4)
 
     def save(tensors, path, header):
         asked.append(path.name)
@@ -49,7 +49,7 @@ def test_hidden_states(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
         original(tensors, path, header)
 
-    monkeypatch.setattr(states, "save_file", save)
+    monkeypatch.setattr(hidden_state_cache, "save_file", save)
     store = hidden_state_cache.StateStore(tmp_path / "store", (11, 12, 3, 16), torch.float32)
 
     def fill() -> None:

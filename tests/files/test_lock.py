@@ -13,14 +13,14 @@ import threading
 import pytest
 
 from unbottle.eval.resumable_jsonl import ResumableJsonl
-from unbottle.files import LOCK, OWNER, free, locked, waiting
+from unbottle.files import LOCK, OWNER, file_lock, folder_lock, try_lock
 
 HOLD = """
 import sys, time
 folder, sys.argv[:] = sys.argv[1], ["unbottle"]  # the program, which does not import torch at once
 from pathlib import Path
-from unbottle.files import locked
-with locked(Path(folder)):
+from unbottle.files import folder_lock
+with folder_lock(Path(folder)):
     print("locked", flush=True)
     time.sleep(60)
 """
@@ -32,14 +32,14 @@ def test_a_killed_process_holds_nothing(tmp_path) -> None:
     try:
         assert holder.stdout.readline() == b"locked\n"
         message = rf"{tmp_path} is in use by process {holder.pid}\. Wait until it is finished, or give another output"
-        with pytest.raises(ValueError, match=message), locked(tmp_path):
+        with pytest.raises(ValueError, match=message), folder_lock(tmp_path):
             pass
         os.kill(holder.pid, signal.SIGKILL)
     finally:
         holder.kill()
         holder.wait()
         holder.stdout.close()
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         assert (tmp_path / OWNER).read_text() == f"{os.getpid()}\n"
     assert not (tmp_path / OWNER).exists()
 
@@ -48,11 +48,11 @@ def test_who_waits_comes_next(tmp_path) -> None:
     order = []
 
     def second() -> None:
-        with waiting(tmp_path / "new" / LOCK):
+        with file_lock(tmp_path / "new" / LOCK):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with waiting(tmp_path / "new" / LOCK):
+    with file_lock(tmp_path / "new" / LOCK):
         thread.start()
         thread.join(0.1)
         order.append("first")
@@ -68,12 +68,12 @@ def without_flock(descriptor: int, operation: int) -> None:
 def test_a_file_system_without_locks(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some network file systems have none: then a file stands for the lock."""
     monkeypatch.setattr(fcntl, "flock", without_flock)
-    with locked(tmp_path):
-        with pytest.raises(ValueError, match=f"in use by process {os.getpid()}"), locked(tmp_path):
+    with folder_lock(tmp_path):
+        with pytest.raises(ValueError, match=f"in use by process {os.getpid()}"), folder_lock(tmp_path):
             pass
-        with free(tmp_path / "row") as mine, free(tmp_path / "row") as again:
+        with try_lock(tmp_path / "row") as mine, try_lock(tmp_path / "row") as again:
             assert (mine, again) == (True, False)
-    with locked(tmp_path), free(tmp_path / "row") as mine:
+    with folder_lock(tmp_path), try_lock(tmp_path / "row") as mine:
         assert mine
 
 
@@ -83,7 +83,7 @@ def test_two_processes_do_not_write_the_same_predictions(tmp_path) -> None:
         assert first.resume(3, 1) == []
         first.append([{"prediction": "one"}])
         with (
-            pytest.raises(ValueError, match=r"predictions\.jsonl: another process writes to this file\. Wait for it"),
+            pytest.raises(ValueError, match=r"predictions\.jsonl: another process is writing to this file\. Wait"),
             ResumableJsonl(path, {"seed": 0}, sidecar=True) as second,
         ):
             second.resume(3, 1)

@@ -59,7 +59,7 @@ def test_a_checkpoint_that_does_not_fit(fits: float, whole: tuple[Path, Result],
     checkpoint = room(unbroken / "checkpoints" / "checkpoint-8")
     size = checkpoint + int(fits * checkpoint) // PAGE * PAGE
     folder = disk(size) / "run"
-    with pytest.raises(OSError, match=r"^the disk of .* is full\. What was written before is complete: make room"):
+    with pytest.raises(OSError, match=r"^the disk of .* is full\. Files written before are complete: free some space"):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(folder))
     assert [path.name for path in (folder / "checkpoints").iterdir()] == ["checkpoint-2"]
     assert not [*(folder / ".writing").iterdir()]

@@ -8,83 +8,122 @@ from pathlib import Path
 import pytest
 from self_contained import read_page
 
-from unbottle.report.page import Section, markdown, page, paragraph, picture, preformatted, table
-from unbottle.report.palette import PARTITIONS, SERIES, colour, legend
-from unbottle.report.widgets import bars, next_words, running_text, shown
+from unbottle.report.page import Section, bar_chart, in_order, markdown_blocks, page, render, visible
+from unbottle.report.palette import PARTITIONS, SERIES, colour_of
+from unbottle.report.sections import (
+    document_section,
+    order_sections,
+    perplexity_section,
+    summary_sections,
+    text_section,
+    words_section,
+)
+from unbottle.tables import Table
 
 ATTACK = "<script>alert(1)</script>\"'&"
 
 
-def test_whatever_is_shown_is_escaped() -> None:
+def table(header: list[str], rows: list[list[str]], best: tuple[tuple[int, int], ...] = ()) -> str:
+    return render("widgets.html", "table", {"table": Table(header, rows, best)})
+
+
+def test_whatever_is_shown_is_escaped(tmp_path: Path) -> None:
     word = {"text": ATTACK, "probability": 0.5, "partition": ATTACK}
-    body = (
-        paragraph(ATTACK),
-        preformatted(ATTACK),
-        table([ATTACK], [[ATTACK]]),
-        legend([ATTACK]),
-        next_words(ATTACK, [word]),
-        running_text([ATTACK], [ATTACK], [ATTACK], [ATTACK]),
-        bars({ATTACK: {ATTACK: [1.0]}}, label=ATTACK),
-        *markdown(f"## {ATTACK}\n\n| a |\n| - |\n| {ATTACK} |\n\n{ATTACK}"),
-    )
-    made = page(ATTACK, [Section(title=ATTACK, body=body)], lead=ATTACK)
-    assert "script" not in read_page(made).tags
-    assert "<script" not in made
+    column = {"model": ATTACK, "method": ATTACK, "prompt": ATTACK, "words": [word], "masses": {ATTACK: 1.0}}
+    row = {"options": [ATTACK], "mass": 1, "repeats": True, "evenness": 1, "winner": ATTACK, "winner_changes": 0}
+    run = {"perplexity": 2.0, "loss": 1.0, "k": 1, "groups": {ATTACK: {"perplexity": 2.0, "loss": 1.0, "share": 1.0}}}
+    runs = {ATTACK: {"examples": 1, "metrics": {ATTACK: {"value": 1.0, "low": 0.5, "high": 1.5}}}}
+    text = {"read": [ATTACK], "tokens": [ATTACK], "partitions": [ATTACK], "probabilities": {ATTACK: [0.5]}}
+    (tmp_path / "a.md").write_text(f"## {ATTACK}\n\n| a |\n| - |\n| {ATTACK} |\n\n{ATTACK}")
+    sections = [
+        words_section(ATTACK, [column]),
+        *order_sections({ATTACK: {"rows": [row]}}),
+        perplexity_section(ATTACK, {ATTACK: [run]}),
+        *summary_sections({"runs": runs, "notes": [ATTACK]}),
+        text_section(text),
+        document_section(ATTACK, tmp_path / "a.md", tmp_path / "none.png"),
+    ]
+    html = page(ATTACK, sections)
+    assert "script" not in read_page(html).tags
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") > 20
 
 
 def test_a_page_is_readable_on_a_phone_and_at_night() -> None:
-    made = page("t", [])
-    read_page(made)
-    assert '<meta name="viewport" content="width=device-width' in made
-    assert "@media (prefers-color-scheme: dark)" in made
-    named = {*re.findall(r"var\(--(\w+)\)", made + "".join(SERIES))}
-    for part in made.split("@media", 1):  # light, and dark
-        assert named <= {*re.findall(r"--(\w+):", part)}
+    html = page("t", [Section(title="s", body=table(["a"], [["b"]]))])
+    read_page(html)
+    assert '<meta name="viewport" content="width=device-width' in html
+    assert "@media (prefers-color-scheme: dark)" in html
+    used = {*re.findall(r"var\(--(ub-[\w-]+)\)", html + "".join(colour.css for colour in SERIES))}
+    colours = re.findall(r"--(ub-[\w-]+): #", html)
+    assert used - {"ub-colour", "ub-share"} <= {*colours}
+    assert all(colours.count(name) == 2 for name in colours)  # light and dark
 
 
-def test_numbers_stand_right_and_the_best_is_set_off() -> None:
-    made = table(["model", "perplexity", "words"], [["a", "1.5 ± 0.1", "x"], ["b", "2", "y"]], [(0, 1)])
-    assert '<td class="number best">1.5 ± 0.1</td>' in made
-    assert '<th class="number">perplexity</th>' in made
-    assert "<td>x</td>" in made
+def contrast(one: str, other: str) -> float:
+    """Of WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_markdown_of_our_own_tables() -> None:
-    pieces = markdown("### gpt2\n\n| measure | ms |\n| ------- | -: |\n| loss | 1.5 |\n\nMeasured with `bench`\ntwice.")
-    assert pieces[0] == "<h3>gpt2</h3>"
-    assert '<td class="number">1.5</td>' in pieces[1]
-    assert "---" not in pieces[1]
-    assert pieces[2] == '<p class="quiet">Measured with <code>bench</code> twice.</p>'
+@pytest.mark.parametrize("name", [*PARTITIONS, "V2", "R3", "custom"])
+def test_colours_can_be_read_as_text(name: str) -> None:
+    assert contrast(colour_of(name).light, "#f3f5f8") >= 4.5  # the backgrounds of running text
+    assert contrast(colour_of(name).dark, "#1a2029") >= 4.5
+
+
+def test_every_partition_has_a_colour_of_its_own_or_a_name_beside_it() -> None:
+    named = [colour for name, colour in PARTITIONS.items() if name != "softmax"]
+    assert len({colour.light for colour in named}) == len({colour.dark for colour in named}) == len(named)
+    assert colour_of("V3").meaning == "softmax 3 of the mixture"
+    assert colour_of("R3") not in named
+    assert colour_of("W").meaning == "another part of this method"
+
+
+def test_numbers_stand_right_and_the_best_is_emphasized() -> None:
+    html = table(["model", "perplexity", "words"], [["a", "1.5 ± 0.1", "x"], ["b", "2", "y"]], ((0, 1),))
+    assert '<td class="number best">1.5 ± 0.1</td>' in html
+    assert '<th class="number">perplexity</th>' in html
+    assert "<td>x</td>" in html
+
+
+def test_markdown_of_our_own_tables(tmp_path: Path) -> None:
+    text = "### gpt2\n\n| measure | ms |\n| ------- | -: |\n| loss | 1.5 |\n\nMeasured with `bench`\ntwice."
+    assert [kind for kind, _ in markdown_blocks(text)] == ["heading", "table", "paragraph"]
+    (tmp_path / "a.md").write_text(text)
+    html = document_section("t", tmp_path / "a.md", tmp_path / "none.png").body
+    assert "<h3>gpt2</h3>" in html
+    assert '<td class="number">1.5</td>' in html
+    assert "---" not in html
+    assert '<p class="quiet">Measured with <code>bench</code> twice.</p>' in html
 
 
 def test_lengths_of_bars_compare() -> None:
-    made = bars({"": {"one": [1.0], "two": [1.0, 3.0]}}, label="loss")
-    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', made)]
+    chart = bar_chart({"": {"one": [1.0], "two": [1.0, 3.0]}}, label="loss")
+    html = render("widgets.html", "bar_chart", {"chart": chart})
+    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', html)]
     assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
-    assert made.count("<circle") == 2  # only where there are several values
+    assert html.count("<circle") == 2  # only where there are several values
 
 
 def test_a_picture_is_inside(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG123")
-    made = page("t", [Section(title="s", body=(picture(tmp_path / "a.png", "a plot"),))])
-    assert "img" in read_page(made).tags
-    assert "data:image/png;base64,iVBORzEyMw==" in made
+    (tmp_path / "a.md").write_text("text")
+    html = page("t", [document_section("s", tmp_path / "a.md", tmp_path / "a.png")])
+    assert "img" in read_page(html).tags
+    assert "data:image/png;base64,iVBORzEyMw==" in html
 
 
-def test_what_can_not_be_seen_is_written_out() -> None:
-    assert [shown(text) for text in (" king", "\n", "  ", "a\tb")] == [" king", r"\n", "␣␣", r"a\tb"]
+def test_what_has_no_shape_is_made_visible() -> None:
+    assert re.sub(r"<[^>]+>", "", visible(" a\n\t\x07")) == "␣a↵⇥\\u0007"
+    assert "(nothing)" in visible("")
 
 
-def test_a_legend_names_what_occurs() -> None:
-    made = legend(name for name in ("PD", "V", "PD", "X"))
-    assert [made.index(name) for name in ("V: ", "PD: ", "X: ")] == sorted(
-        made.index(name) for name in ("V: ", "PD: ", "X: ")
-    )
-    assert "R1" not in made
-
-
-def test_every_partition_of_a_method_has_a_colour() -> None:
-    assert {colour(name) for name in ("V", "PD", "R1", "R2")} == {
-        PARTITIONS[name][0] for name in ("V", "PD", "R1", "R2")
-    }
-    assert len({colour(name) for name in ("V", "PD", "R1", "R2")}) == 4
+def test_a_legend_names_what_occurs_in_one_order() -> None:
+    assert in_order(name for name in ("PD", "V", "X", "PD")) == ["V", "PD", "X"]

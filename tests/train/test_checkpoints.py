@@ -10,7 +10,7 @@ import pytest
 import tiny_training as tiny
 from safetensors import SafetensorError
 
-from unbottle.files import whole_disk
+from unbottle.files import explain_full_disk
 from unbottle.train import train_lm
 from unbottle.train.checkpoints import latest, rotate, seal, write_state
 
@@ -21,19 +21,19 @@ FULL = [  # as they were seen on a disk that was full
     RuntimeError("basic_ios::clear: iostream error"),
     SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
 ]
-FULL_SENTENCE = r"^the disk of .* is full\. What was written before is complete: make room .* it goes on from there\.$"
+FULL_SENTENCE = r"^the disk of .* is full\. Files written before are complete: .* rerun the same command to resume\.$"
 
 
 @pytest.mark.parametrize("error", FULL, ids=str)
 def test_a_full_disk_is_one_sentence(error: Exception, tmp_path) -> None:
-    with pytest.raises(OSError, match=FULL_SENTENCE) as found, whole_disk(tmp_path):
+    with pytest.raises(OSError, match=FULL_SENTENCE) as found, explain_full_disk(tmp_path):
         raise error
     assert found.value.errno == errno.ENOSPC
 
 
 def test_other_errors_stay_what_they_are(tmp_path) -> None:
     for error in (RuntimeError("shapes differ"), PermissionError(errno.EACCES, "not yours")):
-        with pytest.raises(type(error)) as found, whole_disk(tmp_path):
+        with pytest.raises(type(error)) as found, explain_full_disk(tmp_path):
             raise error
         assert found.value is error
 

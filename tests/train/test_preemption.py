@@ -55,7 +55,7 @@ def test_preempted_and_resumed(name: str, runs: dict[str, tuple[list[int], Path]
     for message, (_, _, wanted) in zip(messages, SIGNALS[name][1], strict=True):
         assert wanted in message
         assert message.startswith("stopped by SIGTERM: ")
-        assert message.endswith(". Run the same command again to resume.")
+        assert message.endswith(". Rerun the same command to resume.")
     weights = [(path / "model" / "model.safetensors").read_bytes() for path in (folder, unbroken)]
     assert weights[0] == weights[1]
     resumed, wanted = (json.loads((path / "answer.json").read_text()) for path in (folder, unbroken))
@@ -66,9 +66,9 @@ def test_preempted_and_resumed(name: str, runs: dict[str, tuple[list[int], Path]
 
 def test_the_exit_code_of_the_program(capsys: pytest.CaptureFixture) -> None:
     with ending(debug=False) as end:
-        raise Preempted("stopped by SIGTERM: checkpoint-5 is saved. Run the same command again to resume.")
+        raise Preempted("stopped by SIGTERM: checkpoint-5 is saved. Rerun the same command to resume.")
     assert end.code == 75
-    wanted = "unbottle: stopped by SIGTERM: checkpoint-5 is saved. Run the same command again to resume.\n"
+    wanted = "unbottle: stopped by SIGTERM: checkpoint-5 is saved. Rerun the same command to resume.\n"
     assert capsys.readouterr().err == wanted
 
 

@@ -1,23 +1,21 @@
-"""An error as a sentence on the page. The traceback, if it is our own mistake, goes to the terminal.
-
-Answers: what the page asks, as HTML. One question at a time, and errors are sentences.
-"""
+"""Event handlers of the app: HTML for what was asked, one question at a time; errors become one sentence."""
 
 from __future__ import annotations
 
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from unbottle.app.predictions import ShownModel, appended, continued, next_words, shuffled, summarized
-from unbottle.app.render import bars, heat_map, marked
+from unbottle.app.render import alert, copied_words, heat_maps, next_word_bars
+
+Result = TypeVar("Result")
 
 
-def told(error: Exception) -> str:
-    """A sentence for people: what they gave is explained, what we did wrong is only named."""
+def error_message(error: Exception) -> str:
+    """A sentence about what the user gave; of an error of ours only its type, and the traceback on stderr."""
     if isinstance(error, ValueError | OSError):
         words = " ".join(str(error).split())
         return f"{words[:1].upper()}{words[1:]}" or "That did not work."
@@ -25,64 +23,66 @@ def told(error: Exception) -> str:
     return f"That did not work ({type(error).__name__}). The terminal that runs unbottle says why."
 
 
-def alert(error: Exception) -> str:
-    """The sentence as HTML that a screen reader reads out."""
-    return f'<p class="ub-alert" role="alert">{escape(told(error))}</p>'
+class Handlers:
+    """Handlers for the models that the app was started with, which a browser can only refer to by number.
 
-
-Found = TypeVar("Found")
-
-
-class Answers:
-    """Of the models named when the page was started. A browser names them by number, and nothing else by name.
-
-    What yields is a generator function, not one that returns an iterator: Gradio asks the function.
+    Arguments come from a browser, so they can be anything: `unbottle.app.predictions` checks them. What yields is a
+    generator function, not a function that returns an iterator: Gradio asks the function which it is.
     """
 
     def __init__(self, models: Sequence[ShownModel]) -> None:
         self.causal = [shown for shown in models if not shown.encoder_decoder]
         self.encoder_decoder = [shown for shown in models if shown.encoder_decoder]
-        self.lock = Lock()  # seeds are of the process, and a request can go around the queue
+        self.lock = Lock()  # seeds are global, and a request can bypass the queue
 
-    def next_words(self, text: Any, words: Any, copy_bias: Any) -> str:
+    def next_words(self, text: object, words: object, copy_bias: object) -> str:
         """Bars of all causal models."""
         try:
             with self.lock:
-                return bars(next_words(self.causal, text, words=words, copy_bias=copy_bias))
+                return next_word_bars(next_words(self.causal, text, words=words, copy_bias=copy_bias))
         except Exception as error:
-            return alert(error)
+            return alert(error_message(error))
 
-    def append(self, text: Any, clicked: Any) -> str:
+    def append(self, text: object, clicked: object) -> str:
         """The text and the word that was clicked."""
-        told = clicked if isinstance(clicked, dict) else {}
-        return appended(self.causal, text, model=told.get("model"), word=told.get("word"))
+        word = clicked if isinstance(clicked, dict) else {}
+        return appended(self.causal, text, model=word.get("model"), word=word.get("word"))
 
-    def continued(self, text: Any, words: Any, top_k: Any, seed: Any, copy_bias: Any) -> Iterator[str]:
-        """Continuations of all causal models, one after the other."""
+    def continued(self, text: object, words: object, top_k: object, seed: object, copy_bias: object) -> Iterator[str]:
+        """Continuations by all causal models, one after the other."""
         work = continued(self.causal, text, words=words, top_k=top_k, seed=seed, copy_bias=copy_bias)
-        yield from self._steps(self.causal, work, lambda done, waiting: marked(text, done, waiting))
+        yield from self._steps(self.causal, work, lambda done, waiting: copied_words(str(text), done, waiting))
 
-    def shuffled(self, text: Any, orders: Any, seed: Any) -> Iterator[str]:
+    def shuffled(self, text: object, orders: object, seed: object) -> Iterator[str]:
         """Heat maps of all causal models, one after the other."""
-        yield from self._steps(self.causal, shuffled(self.causal, text, orders=orders, seed=seed), heat_map)
+        yield from self._steps(self.causal, shuffled(self.causal, text, orders=orders, seed=seed), heat_maps)
 
     def summarized(
-        self, source: Any, sampling: Any, tokens: Any, seed: Any, copy_bias: Any, source_only: Any
+        self, source: object, sampling: object, tokens: object, seed: object, copy_bias: object, source_only: object
     ) -> Iterator[str]:
-        """Summaries of all encoder-decoder models, one after the other."""
-        knobs = {"copy_bias": copy_bias, "source_only": source_only}
-        work = summarized(self.encoder_decoder, source, sampling=sampling, tokens=tokens, seed=seed, **knobs)
-        yield from self._steps(self.encoder_decoder, work, lambda done, waiting: marked(source, done, waiting))
+        """Summaries by all encoder-decoder models, one after the other."""
+        work = summarized(
+            self.encoder_decoder,
+            source,
+            sampling=sampling,
+            tokens=tokens,
+            seed=seed,
+            copy_bias=copy_bias,
+            source_only=source_only,
+        )
+        yield from self._steps(
+            self.encoder_decoder, work, lambda done, waiting: copied_words(str(source), done, waiting)
+        )
 
     def _steps(
         self,
         models: Sequence[ShownModel],
-        work: Iterator[Found],
-        html: Callable[[Sequence[Found], Sequence[str]], str],
+        work: Iterator[Result],
+        html: Callable[[Sequence[Result], Sequence[str]], str],
     ) -> Iterator[str]:
-        """The page after each model. Another question may be answered in between."""
+        """The HTML after each model. Another question may be answered in between."""
         names = [shown.name for shown in models]
-        done: list[Found] = []
+        done: list[Result] = []
         try:
             while len(done) < len(names):
                 if done:
@@ -91,4 +91,4 @@ class Answers:
                     done.append(next(work))
             yield html(done, ())
         except Exception as error:
-            yield alert(error) + (html(done, ()) if done else "")
+            yield alert(error_message(error)) + (html(done, ()) if done else "")

@@ -1,25 +1,26 @@
-"""The tabs of the page: boxes, buttons, and which answer each asks for. Gradio's part, and nothing but wiring.
-
-The page: tabs for the models that were given, and the server that shows it.
-"""
+"""The app in Gradio: its tabs, which handler each control calls, and the server."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import gradio
 
 from unbottle.app import predictions
-from unbottle.app.handlers import Answers, told
+from unbottle.app.handlers import Handlers, error_message
 from unbottle.app.predictions import ShownModel
 from unbottle.eval.generation import SAMPLING
 from unbottle.eval.next_words import PROMPTS
+from unbottle.report.palette import stylesheet
 
+STYLE = Path(__file__).with_name("style.css")
+DARK = ".dark {}"  # how Gradio marks a dark page
+SYSTEM_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
 CLICKS = Path(__file__).with_name("clicks.js")
 ONE_AT_A_TIME: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "models", "api_visibility": "private"}
 STORY = (
@@ -29,31 +30,31 @@ STORY = (
 )
 
 
-def next_word_tab(answers: Answers, page: Any) -> None:
-    """Bars that follow what is typed; a click on a word appends it."""
+def next_word_tab(handlers: Handlers, page: gradio.Blocks) -> None:
+    """Next words while typing; a click on a word appends it."""
     with gradio.Tab("Next word"):
         text = _text("Text", str(PROMPTS[3]), "next-text", info="Type, or click on a word below to append it.")
         with gradio.Row():
             words = _slider("Words of each model", predictions.SHOWN_WORDS, 8)
             bias = _copy_bias()
-        found = _html("next-out", js_on_load=CLICKS.read_text(encoding="utf-8"))
+        output = _html("next-out", js_on_load=CLICKS.read_text(encoding="utf-8"))
         _examples([str(prompt) for prompt in PROMPTS], text)
 
-    def append(given: str, clicked: gradio.EventData) -> str:
+    def append(before: str, clicked: gradio.EventData) -> str:
         try:
-            return answers.append(given, clicked._data)
+            return handlers.append(before, clicked._data)
         except Exception as error:
-            gradio.Warning(escape(told(error)))
-            return given
+            gradio.Warning(escape(error_message(error)))
+            return before
 
-    asked = ([text, words, bias], found)
+    arguments = ([text, words, bias], output)
     for changed in (text.change, words.change, bias.change):  # while one is answered, only the last one after it waits
-        changed(answers.next_words, *asked, trigger_mode="always_last", show_progress="hidden", **ONE_AT_A_TIME)
-    page.load(answers.next_words, *asked, show_progress="hidden", **ONE_AT_A_TIME)
-    found.click(append, text, text, show_progress="hidden", **ONE_AT_A_TIME)
+        changed(handlers.next_words, *arguments, trigger_mode="always_last", show_progress="hidden", **ONE_AT_A_TIME)
+    page.load(handlers.next_words, *arguments, show_progress="hidden", **ONE_AT_A_TIME)
+    output.click(append, text, text, show_progress="hidden", **ONE_AT_A_TIME)
 
 
-def continue_tab(answers: Answers) -> None:
+def continue_tab(handlers: Handlers) -> None:
     """A text, continued by each model."""
     with gradio.Tab("Continue"):
         text = _text("Text", str(PROMPTS[0]), "continue-text", info="Each model goes on from here.")
@@ -62,10 +63,10 @@ def continue_tab(answers: Answers) -> None:
             top_k = _slider("Sample from the k most likely words (1: always the most likely)", predictions.TOP_K, 1)
             seed = _seed()
             bias = _copy_bias()
-        _asked("Continue", "continue", answers.continued, text, [words, top_k, seed, bias])
+        _button("Continue", "continue", handlers.continued, text, [words, top_k, seed, bias])
 
 
-def order_tab(answers: Answers) -> None:
+def order_tab(handlers: Handlers) -> None:
     """A list in many orders."""
     with gradio.Tab("Order of a list"):
         text = _text(
@@ -75,11 +76,11 @@ def order_tab(answers: Answers) -> None:
         orders = _slider("Orders to try", predictions.ORDERS, 12)
         with gradio.Accordion("Which orders", open=False):
             seed = _seed()
-        _asked("Shuffle", "order", answers.shuffled, text, [orders, seed])
+        _button("Shuffle", "order", handlers.shuffled, text, [orders, seed])
         _examples([prompt.marked() for prompt in PROMPTS], text)
 
 
-def summarize_tab(answers: Answers) -> None:
+def summarize_tab(handlers: Handlers) -> None:
     """A document, summarized by each model."""
     with gradio.Tab("Summarize"):
         text = _text("Document", STORY, "summarize-text", lines=8, most=predictions.SOURCE)
@@ -89,69 +90,71 @@ def summarize_tab(answers: Answers) -> None:
             seed = _seed()
             bias = _copy_bias()
             only = gradio.Checkbox(label="Only words of the document (for heads that copy)")
-        _asked("Summarize", "summarize", answers.summarized, text, [sampling, tokens, seed, bias, only])
+        _button("Summarize", "summarize", handlers.summarized, text, [sampling, tokens, seed, bias, only])
 
 
-def _asked(name: str, place: str, answer: Callable[..., Any], text: Any, others: Sequence[Any]) -> None:
-    """A button, and where its answer appears. Shift and Enter in the text do the same."""
+def _button(
+    name: str,
+    place: str,
+    answer: Callable[..., object],
+    text: gradio.Textbox,
+    others: Sequence[gradio.components.Component],
+) -> None:
+    """A button and its output; Shift and Enter in the text do the same."""
     button = gradio.Button(name, variant="primary", elem_id=f"{place}-button")
-    found = _html(f"{place}-out")
-    gradio.on([button.click, text.submit], answer, [text, *others], found, show_progress="minimal", **ONE_AT_A_TIME)
+    output = _html(f"{place}-out")
+    gradio.on([button.click, text.submit], answer, [text, *others], output, show_progress="minimal", **ONE_AT_A_TIME)
 
 
-def _text(label: str, value: str, place: str, *, lines: int = 3, most: int = predictions.TEXT, info: str = "") -> Any:
+def _text(
+    label: str, value: str, place: str, *, lines: int = 3, most: int = predictions.TEXT, info: str = ""
+) -> gradio.Textbox:
     return gradio.Textbox(
         label=label, value=value, lines=lines, max_lines=12, max_length=most, elem_id=place, info=info or None
     )
 
 
-def _slider(label: str, between: tuple[int, int], value: int) -> Any:
+def _slider(label: str, between: tuple[int, int], value: int) -> gradio.Slider:
     return gradio.Slider(*between, value=value, step=1, label=label)
 
 
-def _seed() -> Any:
+def _seed() -> gradio.Number:
     return gradio.Number(0, label="Seed", minimum=predictions.SEED[0], maximum=predictions.SEED[1], precision=0)
 
 
-def _copy_bias() -> Any:
+def _copy_bias() -> gradio.Slider:
     least, most = predictions.COPY_BIAS
     return gradio.Slider(
         least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; for heads that copy)"
     )
 
 
-def _html(place: str, **options: Any) -> Any:
+def _html(place: str, **options: str) -> gradio.HTML:
     return gradio.HTML(elem_id=place, apply_default_css=False, padding=False, **options)
 
 
-def _examples(texts: Sequence[str], target: Any) -> None:
+def _examples(texts: Sequence[str], target: gradio.Textbox) -> None:
     gradio.Examples([[text] for text in texts], target, label="Examples")
 
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before the import: it looks once
-
-STYLE = Path(__file__).with_name("style.css")
-SYSTEM_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
-
-
-def page(models: Sequence[ShownModel]) -> Any:
-    """Tabs for causal models if there are some, and for encoder-decoder models if there are some."""
-    answers = Answers(models)
-    with gradio.Blocks(title="Unbottle", analytics_enabled=False) as made:
+def page(models: Sequence[ShownModel]) -> gradio.Blocks:
+    """The page, with tabs for the kinds of models there are."""
+    handlers = Handlers(models)
+    with gradio.Blocks(title="Unbottle", analytics_enabled=False) as blocks:
         gradio.HTML("<h1>Unbottle</h1><p>What the output layer does to the next word.</p>", elem_id="title")
         with gradio.Tabs():
-            if answers.causal:
-                next_word_tab(answers, made)
-                continue_tab(answers)
-                order_tab(answers)
-            if answers.encoder_decoder:
-                summarize_tab(answers)
-    made.queue(max_size=predictions.QUEUE, default_concurrency_limit=1, api_open=False)
-    return made
+            if handlers.causal:
+                next_word_tab(handlers, blocks)
+                continue_tab(handlers)
+                order_tab(handlers)
+            if handlers.encoder_decoder:
+                summarize_tab(handlers)
+    blocks.queue(max_size=predictions.QUEUE, default_concurrency_limit=1, api_open=False)
+    return blocks
 
 
-def theme() -> Any:
-    """Gradio's own, without its web fonts, and with notes dark enough to read."""
+def theme() -> gradio.themes.Base:
+    """The default theme without web fonts, and with notes dark enough to read."""
     notes = {"body_text_color_subdued": "*neutral_600", "block_info_text_color": "*neutral_600"}
     dark = {f"{name}_dark": "*neutral_300" for name in notes}
     return gradio.themes.Default(**SYSTEM_FONTS).set(**notes, **dark)
@@ -159,10 +162,11 @@ def theme() -> Any:
 
 @contextmanager
 def served(models: Sequence[ShownModel], *, host: str, port: int | None) -> Iterator[str]:
-    """The address of the page, as long as the block lasts. Nothing is shared, uploaded or sent elsewhere."""
-    made = page(models)
+    """Serve the page within this context and return its address. Nothing is shared, uploaded or sent elsewhere."""
+    blocks = page(models)
+    widgets = (files("unbottle.report") / "widgets.css").read_text(encoding="utf-8")
     try:
-        _, address, _ = made.launch(
+        _, address, _ = blocks.launch(
             server_name=host,
             server_port=port,
             prevent_thread_lock=True,
@@ -177,8 +181,8 @@ def served(models: Sequence[ShownModel], *, host: str, port: int | None) -> Iter
             max_threads=4,
             footer_links=[],
             theme=theme(),
-            css=STYLE.read_text(encoding="utf-8"),
+            css=stylesheet(DARK) + widgets + STYLE.read_text(encoding="utf-8"),
         )
         yield address
     finally:
-        made.close(verbose=False)
+        blocks.close(verbose=False)

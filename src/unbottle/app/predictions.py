@@ -1,12 +1,6 @@
-"""How much the page may ask for. A browser can send anything, so every handler asks here, whatever a slider allows.
+"""Predictions of the models that the app shows, and the limits on what a browser may ask for.
 
-ShownModel: a model that the page shows, under a short name.
-
-next_words: what each model may say next, and which of these words can be clicked.
-
-shuffled: a list in many orders, and what each model makes of each.
-
-What models write: continuations of a text, summaries of a document; one model at a time.
+A browser can send anything, whatever the page's controls allow: every function here checks what it gets.
 """
 
 from __future__ import annotations
@@ -36,7 +30,7 @@ OPTIONS = (2, 8)
 QUEUE = 16  # requests that wait; the next one is refused
 
 
-def text_within(text: Any, most: int, name: str = "text") -> str:
+def text_within(text: object, most: int, name: str = "text") -> str:
     """The text, if there is one and it is not too long."""
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"The {name} is empty. Type some words.")
@@ -45,7 +39,7 @@ def text_within(text: Any, most: int, name: str = "text") -> str:
     return text
 
 
-def whole_within(value: Any, bounds: tuple[int, int], name: str) -> int:
+def whole_within(value: object, bounds: tuple[int, int], name: str) -> int:
     """A whole number between two bounds."""
     number = number_within(value, bounds, name)
     if number != int(number):
@@ -53,13 +47,13 @@ def whole_within(value: Any, bounds: tuple[int, int], name: str) -> int:
     return int(number)
 
 
-def number_within(value: Any, bounds: tuple[int, int], name: str) -> float:
+def number_within(value: object, bounds: tuple[int, int], name: str) -> float:
     """A number between two bounds."""
     least, most = bounds
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:  # nan is not between anything
-        shown = value if is_number else "that is no number"
-        raise ValueError(f"{name} {shown}: expected a number from {least} to {most}.")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} that is no number: expected a number from {least} to {most}.")
+    if not least <= value <= most:  # true of nan
+        raise ValueError(f"{name} {value}: expected a number from {least} to {most}.")
     return float(value)
 
 
@@ -115,18 +109,20 @@ class NextWords:
     note: str = ""
 
 
-def next_words(models: Sequence[ShownModel], text: Any, *, words: Any = 10, copy_bias: Any = 0) -> list[NextWords]:
+def next_words(
+    models: Sequence[ShownModel], text: object, *, words: object = 10, copy_bias: object = 0
+) -> list[NextWords]:
     """The most likely next words of each model. A space at the end is left aside: it belongs to the next word."""
-    given = text_within(text, TEXT).rstrip(" ")
+    prompt = text_within(text, TEXT).rstrip(" ")
     number = whole_within(words, SHOWN_WORDS, "words")
     bias = number_within(copy_bias, COPY_BIAS, "copy bias")
-    found = []
+    columns = []
     for shown in models:
         with shown.turned(copy_bias=bias):
-            (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [given], k=number).found
+            (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [prompt], k=number).found
         ids = frozenset(word.id for word in probed.words if appendable(shown.tokenizer, word.id, word.text))
-        found.append(NextWords(probed=probed, appendable=ids, note=shown.ignored(copy_bias=bias)))
-    return found
+        columns.append(NextWords(probed=probed, appendable=ids, note=shown.ignored(copy_bias=bias)))
+    return columns
 
 
 def appendable(tokenizer: Any, word: int, text: str) -> bool:
@@ -134,21 +130,21 @@ def appendable(tokenizer: Any, word: int, text: str) -> bool:
     return 0 <= word < len(tokenizer) and word not in tokenizer.all_special_ids and text != "" and BROKEN not in text
 
 
-def appended(models: Sequence[ShownModel], text: Any, *, model: Any, word: Any) -> str:
+def appended(models: Sequence[ShownModel], text: object, *, model: object, word: object) -> str:
     """The text and one token of one model, both by number, as a click names them.
 
     What a token adds is seen in a text only: alone, some tokenizers spell it without the space before it.
     """
-    given = text_within(text, TEXT).rstrip(" ")
+    prompt = text_within(text, TEXT).rstrip(" ")
     if type(model) is not int or not 0 <= model < len(models) or type(word) is not int:
         raise ValueError("That word is of no model here. Reload the page.")
     tokenizer = models[model].tokenizer
     if not 0 <= word < len(tokenizer):
         raise ValueError(f"Token {word} has no text: the tokenizer of {models[model].name} ends before it.")
-    ids = list(tokenizer(given, add_special_tokens=False)["input_ids"])
+    ids = list(tokenizer(prompt, add_special_tokens=False)["input_ids"])
     before, after = (_decoded(tokenizer, row) for row in (ids, [*ids, word]))
     added = after[len(before) :] if after.startswith(before) else _decoded(tokenizer, [word])
-    return text_within(given + added, TEXT)
+    return text_within(prompt + added, TEXT)
 
 
 def _decoded(tokenizer: Any, ids: list[int]) -> str:
@@ -166,7 +162,9 @@ class Shuffled:
     row: OrderBiasRow
 
 
-def shuffled(models: Sequence[ShownModel], text: Any, *, orders: Any = 12, seed: Any = 0) -> Iterator[Shuffled]:
+def shuffled(
+    models: Sequence[ShownModel], text: object, *, orders: object = 12, seed: object = 0
+) -> Iterator[Shuffled]:
     """For each model, a prompt with its options in brackets in `orders` orders, or in all if there are fewer."""
     prompt = Prompt.parse(text_within(text, TEXT))
     least, most = OPTIONS
@@ -198,37 +196,43 @@ class Written:
 
 
 def continued(
-    models: Sequence[ShownModel], text: Any, *, words: Any = 30, top_k: Any = 1, seed: Any = 0, copy_bias: Any = 0
+    models: Sequence[ShownModel],
+    text: object,
+    *,
+    words: object = 30,
+    top_k: object = 1,
+    seed: object = 0,
+    copy_bias: object = 0,
 ) -> Iterator[Written]:
     """The next words of each model, sampled from the `top_k` most likely; 1 always takes the most likely.
 
     Knobs are as before whenever this yields: what is asked in between does not feel them.
     """
-    given = text_within(text, TEXT).rstrip()
+    prompt = text_within(text, TEXT).rstrip()
     number = whole_within(words, NEW_WORDS, "new words")
     chosen = {"top_k": whole_within(top_k, TOP_K, "top k"), "seed": whole_within(seed, SEED, "seed")}
     bias = number_within(copy_bias, COPY_BIAS, "copy bias")
     for shown in models:
         with shown.turned(copy_bias=bias):
-            (made,) = continuations(shown.model, shown.tokenizer, [given], words=number, **chosen)
-        notes = ["" if made else "Nothing was written.", shown.ignored(copy_bias=bias)]
-        yield Written(model=shown.name, method=shown.method, text=made, note=" ".join(filter(None, notes)))
+            (continuation,) = continuations(shown.model, shown.tokenizer, [prompt], words=number, **chosen)
+        notes = ["" if continuation else "Nothing was written.", shown.ignored(copy_bias=bias)]
+        yield Written(model=shown.name, method=shown.method, text=continuation, note=" ".join(filter(None, notes)))
 
 
 def summarized(
     models: Sequence[ShownModel],
-    source: Any,
+    source: object,
     *,
-    sampling: Any = "beams",
-    tokens: Any = 80,
-    seed: Any = 0,
-    copy_bias: Any = 0,
-    source_only: bool = False,
+    sampling: object = "beams",
+    tokens: object = 80,
+    seed: object = 0,
+    copy_bias: object = 0,
+    source_only: object = False,
 ) -> Iterator[Written]:
     """A summary by each model. Knobs are as before whenever this yields."""
-    given = text_within(source, SOURCE, "document")
+    prompt = text_within(source, SOURCE, "document")
     decoding = Decoding(
-        sampling=sampling,
+        sampling=str(sampling),
         max_length=whole_within(tokens, SUMMARY_TOKENS, "tokens"),
         seed=whole_within(seed, SEED, "seed"),
     )
@@ -236,8 +240,8 @@ def summarized(
     only = bool(source_only)
     for shown in models:
         with shown.turned(copy_bias=bias, source_only=only):
-            (made,) = predictions(shown.model, shown.tokenizer, [given], decoding)
-        notes = ["" if made.text else "Nothing was written."]
-        notes += [f"The last {made.dropped} tokens of the document were not read."] if made.dropped else []
+            (summary,) = predictions(shown.model, shown.tokenizer, [prompt], decoding)
+        notes = ["" if summary.text else "Nothing was written."]
+        notes += [f"The last {summary.dropped} tokens of the document were not read."] if summary.dropped else []
         notes.append(shown.ignored(copy_bias=bias, source_only=only))
-        yield Written(model=shown.name, method=shown.method, text=made.text, note=" ".join(filter(None, notes)))
+        yield Written(model=shown.name, method=shown.method, text=summary.text, note=" ".join(filter(None, notes)))

@@ -1,1 +1,1 @@
-"""What an output layer costs: time and memory beside the plain softmax of the same model."""
+"""Benchmark: time and memory of output layers beside the plain softmax of the same model."""

@@ -1,19 +1,11 @@
-"""Shape: a model to measure on, as data. Its weights are random, so nothing is downloaded.
-
-Scale: one size that grows while the others stay, written T=128,256,512.
-
-Case: one thing that is measured, and Group: the cases that are measured against each other.
-
-Settings: everything a run of the benchmark is told.
-
-What to measure, in which order: shape by shape, measure by measure.
-"""
+"""What the benchmark measures: model shapes with random weights, settings, and the cases that follow from them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from unbottle.files import Json
 from unbottle.method import Method
 
 CAUSAL = ("softmax+cpr:20,100+mi", "softmax+c+mi", "mos")
@@ -22,7 +14,7 @@ SEQ2SEQ = ("softmax+cepr:20",)
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The config of an architecture, and what to measure unless told otherwise."""
+    """The config of an architecture, and the default sizes and methods of its benchmark."""
 
     name: str
     model_type: str
@@ -37,8 +29,8 @@ class Shape:
     source_length: int = 0
     methods: tuple[str, ...] = CAUSAL
 
-    def options(self, length: int = 0) -> dict[str, Any]:
-        """Everything the config is built from, with room for so many positions."""
+    def options(self, length: int = 0) -> dict[str, object]:
+        """The arguments of the config, with room for `length` positions."""
         room = {}
         if self.positions is not None and length > self.config[self.positions]:
             room = {self.positions: length}
@@ -126,6 +118,8 @@ AXES = {"T": "positions", "V": "vocabulary", "B": "batch", "k": "words of the la
 
 @dataclass(frozen=True)
 class Scale:
+    """One size that grows while the others stay, written T=128,256,512."""
+
     axis: str
     values: tuple[int, ...]
 
@@ -145,7 +139,7 @@ class Scale:
 
 
 def with_k(method: str, k: int) -> str | None:
-    """The method whose largest reranker partition has k words; smaller ones stay. None if it reranks nothing."""
+    """The method with k words in its largest reranker partition, None if it has none. Smaller ones stay."""
     parsed = Method.parse(method)
     if not parsed.ks:
         return None
@@ -159,8 +153,8 @@ MEASURES = (*MODEL, *HEAD)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variant:
-    """What differs inside a group: the output layer, and how it is computed."""
+class HeadVariant:
+    """What differs inside a group of cases: the output layer, and how it is computed."""
 
     method: str = PLAIN
     path: str = "auto"
@@ -172,7 +166,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What is equal inside a group: the measure and all sizes."""
+    """What is equal inside a group of cases: the measure and all sizes."""
 
     shape: Shape
     measure: str
@@ -194,9 +188,9 @@ class Point:
 
     @property
     def work(self) -> float:
-        """A guess at the cost of one run, for the progress bar: words that are read, three times if trained.
+        """An estimate of the cost of one run for the progress bar, in words read; training counts three times.
 
-        A decoding step reads few words and all weights, so it counts for more.
+        A decoding step reads few words but all weights, so it counts for more.
         """
         words = 40 if self.measure == "decode" else self.length + self.source_length / 2
         return self.batch * words * (3 if self.measure.endswith("train") else 1)
@@ -204,30 +198,30 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One variant at one point: all that a process of its own must know."""
+    """One variant at one point: all that a separate process needs to know."""
 
     point: Point
-    variant: Variant
+    variant: HeadVariant
     dtype: str = "float32"
     threads: int = 2
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         return asdict(self)
 
     @staticmethod
-    def of(data: dict[str, Any]) -> Case:
+    def of(data: Json) -> Case:
         point = dict(data["point"])
         shape = dict(point.pop("shape"))
         shape["methods"] = tuple(shape["methods"])
-        return Case(**data | {"point": Point(shape=Shape(**shape), **point), "variant": Variant(**data["variant"])})
+        return Case(**data | {"point": Point(shape=Shape(**shape), **point), "variant": HeadVariant(**data["variant"])})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class CaseGroup:
     """Variants that take turns at one point; the plain model is the first."""
 
     point: Point
-    variants: tuple[Variant, ...]
+    variants: tuple[HeadVariant, ...]
 
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -235,8 +229,8 @@ SHORTEST_CONTEXT = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """None: the shape's own. Refuses what is not known, before anything is built."""
+class BenchSettings:
+    """Settings of a run; None stands for the default of the shape. Unknown values raise ValueError."""
 
     shapes: tuple[str, ...] = ("gpt2", "t5-small")
     methods: tuple[str, ...] = ()
@@ -257,10 +251,10 @@ class Settings:
         measures = [part for name in self.measures for part in (HEAD if name == "head" else (name,))]
         object.__setattr__(self, "measures", tuple(dict.fromkeys(measures)))
         for name in self.shapes:
-            known("shape", name, tuple(SHAPES))
+            check_known("shape", name, tuple(SHAPES))
         for name in self.measures:
-            known("measure", name, MEASURES)
-        known("dtype", self.dtype, DTYPES)
+            check_known("measure", name, MEASURES)
+        check_known("dtype", self.dtype, DTYPES)
         for what in ("batch", "length", "source_length", "repeats", "threads"):
             if (value := getattr(self, what)) is not None and value < 1:
                 raise ValueError(f"{what} {value}: give a number of at least 1.")
@@ -273,33 +267,33 @@ class Settings:
         if self.length == 1 and set(self.measures) - {"decode"}:
             raise ValueError("length 1: a text of one word has no next word to predict; give at least 2.")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         return asdict(self)
 
 
-def known(what: str, value: str, allowed: tuple[str, ...]) -> None:
+def check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{what} {value!r}: unknown. Known: {', '.join(allowed)}.")
 
 
-def plan(settings: Settings) -> list[Group]:
-    """All groups. Refuses methods that a shape can not take."""
+def plan(settings: BenchSettings) -> list[CaseGroup]:
+    """All groups of cases, shape by shape; MethodError if a shape cannot have a method."""
     groups = []
     for shape in (SHAPES[name] for name in settings.shapes):
         for point in points(shape, settings):
             chosen = variants(point, settings.methods or shape.methods, settings)
-            groups.append(Group(point=point, variants=chosen))
+            groups.append(CaseGroup(point=point, variants=chosen))
         for scale in settings.scales:
             groups += scaled(shape, scale, settings)
     return groups
 
 
-def points(shape: Shape, settings: Settings) -> list[Point]:
-    """Where one shape is measured; with a scale only along it."""
+def points(shape: Shape, settings: BenchSettings) -> list[Point]:
+    """The points of one shape; none with scales, which have points of their own."""
     return [] if settings.scales else [point for m in settings.measures for point in at(shape, m, settings)]
 
 
-def at(shape: Shape, measure: str, settings: Settings) -> list[Point]:
+def at(shape: Shape, measure: str, settings: BenchSettings) -> list[Point]:
     source = settings.source_length or shape.source_length
     point = Point(
         shape=shape,
@@ -311,7 +305,7 @@ def at(shape: Shape, measure: str, settings: Settings) -> list[Point]:
     return [replace(point, context=c) for c in settings.contexts] if measure == "decode" else [point]
 
 
-def scaled(shape: Shape, scale: Scale, settings: Settings) -> list[Group]:
+def scaled(shape: Shape, scale: Scale, settings: BenchSettings) -> list[CaseGroup]:
     """The groups along one axis. Where k grows, only methods that rerank are measured."""
     groups = []
     methods = settings.methods or shape.methods
@@ -322,7 +316,7 @@ def scaled(shape: Shape, scale: Scale, settings: Settings) -> list[Group]:
             if not rerank:
                 raise ValueError(f"scale {scale}: none of {', '.join(methods)} reranks words (part r).")
             for point in dict.fromkeys(moved(point, scale.axis, value) for point in at(shape, measure, settings)):
-                groups.append(Group(point=point, variants=variants(point, rerank, settings)))
+                groups.append(CaseGroup(point=point, variants=variants(point, rerank, settings)))
     return groups
 
 
@@ -338,11 +332,11 @@ def moved(point: Point, axis: str, value: int) -> Point:
     return point
 
 
-def variants(point: Point, methods: tuple[str, ...], settings: Settings) -> tuple[Variant, ...]:
-    """The plain model, then each method; with `against_dense` each a second time, on the readable path."""
-    found = [Variant(method=PLAIN)]
+def variants(point: Point, methods: tuple[str, ...], settings: BenchSettings) -> tuple[HeadVariant, ...]:
+    """The plain model, then each method; with `against_dense` each a second time, on the dense path."""
+    chosen = [HeadVariant(method=PLAIN)]
     for text in methods:
         method = Method.parse(text)
         method.check(encoder_decoder=point.shape.encoder_decoder, vocabulary=point.shape.vocabulary)
-        found += [Variant(method=str(method), path=p) for p in ("auto", *["dense"] * settings.against_dense)]
-    return tuple(dict.fromkeys(found))
+        chosen += [HeadVariant(method=str(method), path=p) for p in ("auto", *["dense"] * settings.against_dense)]
+    return tuple(dict.fromkeys(chosen))

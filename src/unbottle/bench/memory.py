@@ -1,7 +1,4 @@
-"""Peak memory of one case, measured in a process of its own.
-
-python -m unbottle.bench.memory: do one case once, print the peak memory. The case comes as JSON on stdin.
-"""
+"""Peak memory of a case in a process of its own: `python -m unbottle.bench.memory` reads the case as JSON on stdin."""
 
 from __future__ import annotations
 
@@ -14,16 +11,22 @@ from pathlib import Path
 from unbottle.bench.cases import HEAD, Case
 
 STATUS = Path("/proc/self/status")
-# glibc gives back at once what is freed. As it is set, it keeps some hundred MB of holes, more or fewer each run,
-# and the peak tells what the allocator kept, not what was in use.
-TIDY = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+# Makes glibc return freed memory at once. By default it keeps some hundred MB, more or fewer each run, and the peak
+# would be what the allocator kept, not what was in use.
+RETURN_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 
 def peak_memory(case: Case) -> float:
-    """MB that a process uses at most while it does once what a case measures: weights, Python, all included."""
+    """The peak memory in MB of a process that runs a case once, with weights and Python included."""
     command = [sys.executable, "-m", "unbottle.bench.memory"]
-    given = json.dumps(case.to_dict())
-    child = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=os.environ | TIDY)
+    child = subprocess.run(
+        command,
+        input=json.dumps(case.to_dict()),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | RETURN_MEMORY,
+    )
     if child.returncode != 0:
         reason = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}, killed?"])[-1]
         raise RuntimeError(f"peak memory of {case.variant.name}, {case.point.title}: the process failed: {reason}")
@@ -32,16 +35,13 @@ def peak_memory(case: Case) -> float:
 
 
 def forget_peak() -> None:
-    """From here on `own_peak` is about what follows: to build a model may take more than to use it. Linux only."""
+    """Reset `own_peak`, since building a model may take more than using it. Linux only."""
     if STATUS.exists():
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def own_peak() -> float:
-    """The peak of this process, in MB.
-
-    Where Linux tells it (VmHWM), not ru_maxrss: that one is inherited from the process that started this one.
-    """
+    """The peak memory of this process in MB: VmHWM on Linux, since ru_maxrss is inherited from the parent process."""
     if STATUS.exists():
         line = next(line for line in STATUS.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) / 1024

@@ -1,36 +1,35 @@
-"""The output layer alone: a model whose layers below it return hidden states that are there already.
+"""Models of the benchmark: one base model with random weights, and all variants of its head on the same weights.
 
-Models: one base model with random weights, and every variant of it on the same weights.
+For the measures of the head alone, the layers below it are stubs that return precomputed hidden states.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
-from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions, ModelOutput
 
-from unbottle.bench.cases import PLAIN, Shape, Variant
+from unbottle.bench.cases import PLAIN, HeadVariant, Shape
 from unbottle.hf import attach
 
 NUM_LAYERS = 4  # hidden states to choose from; the Mi of the paper reads three
 
 
 class Stub(nn.Module):
-    """Stands where a backbone, encoder or decoder stood. Its output may be a leaf of the gradient."""
+    """Replaces a backbone, encoder or decoder, and returns hidden states that were made before."""
 
-    def __init__(self, size: int, dtype: torch.dtype, config: Any, kind: Any) -> None:
+    def __init__(self, size: int, dtype: torch.dtype, config: object, kind: type[ModelOutput]) -> None:
         super().__init__()
         self.size, self.dtype, self.config, self.kind = size, dtype, config, kind
         self.embed_tokens = nn.Module()
         self.layers: tuple[Tensor, ...] = ()
 
     def fill(self, batch: int, length: int, *, require_grad: bool) -> None:
-        """Hidden states as large as those behind a final norm."""
+        """Make hidden states as large as those behind a final norm."""
         generator = torch.Generator().manual_seed(batch * length)
         states = [torch.randn(batch, length, self.size, generator=generator) for _ in range(NUM_LAYERS)]
         self.layers = tuple(state.to(self.dtype).requires_grad_(require_grad) for state in states)
@@ -42,12 +41,12 @@ class Stub(nn.Module):
     def get_input_embeddings(self) -> nn.Module:
         return self.embed_tokens
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> ModelOutput:
         return self.kind(last_hidden_state=self.layers[-1], hidden_states=self.layers)
 
 
-def without_backbone(model: Any) -> Any:
-    """Put stubs in place of the layers; what the class of the model does behind them stays."""
+def without_backbone(model: PreTrainedModel) -> PreTrainedModel:
+    """The model with stubs in place of its layers; its output layer and its forward stay."""
     weight = model.get_output_embeddings().weight
     size, dtype = weight.shape[1], weight.dtype
     if not model.config.is_encoder_decoder:
@@ -56,13 +55,17 @@ def without_backbone(model: Any) -> Any:
         setattr(model, model.base_model_prefix, stub)
         return model
     owner = next(part for part in (model, model.base_model) if hasattr(part, "encoder"))
-    owner.encoder = Stub(size, dtype, owner.encoder.config, BaseModelOutput)
-    owner.decoder = Stub(size, dtype, owner.decoder.config, BaseModelOutputWithPastAndCrossAttentions)
+    kinds: dict[str, type[ModelOutput]] = {
+        "encoder": BaseModelOutput,
+        "decoder": BaseModelOutputWithPastAndCrossAttentions,
+    }
+    for name, kind in kinds.items():
+        setattr(owner, name, Stub(size, dtype, getattr(owner, name).config, kind))
     return model
 
 
-def fill(model: Any, *, batch: int, length: int, source_length: int, require_grad: bool) -> list[Stub]:
-    """Give all stubs of a model their hidden states."""
+def fill(model: PreTrainedModel, *, batch: int, length: int, source_length: int, require_grad: bool) -> list[Stub]:
+    """Make the hidden states of all stubs of a model, and return the stubs."""
     stubs = [part for part in model.modules() if isinstance(part, Stub)]
     for stub in stubs:
         words = source_length if stub.kind is BaseModelOutput else length  # an encoder's output, or a decoder's
@@ -75,19 +78,19 @@ class Models:
 
     def __init__(self, shape: Shape, *, positions: int, dtype: str = "float32", seed: int = 0) -> None:
         torch.manual_seed(seed)
-        auto: Any = AutoModelForSeq2SeqLM if shape.encoder_decoder else AutoModelForCausalLM
+        auto = AutoModelForSeq2SeqLM if shape.encoder_decoder else AutoModelForCausalLM
         config = AutoConfig.for_model(shape.model_type, **shape.options(positions))
         self.base = auto.from_config(config).to(getattr(torch, dtype))
-        self._made: dict[tuple[Variant, bool], nn.Module] = {}
+        self._models: dict[tuple[HeadVariant, bool], PreTrainedModel] = {}
 
-    def model(self, variant: Variant, *, head_alone: bool = False) -> Any:
+    def model(self, variant: HeadVariant, *, head_alone: bool = False) -> PreTrainedModel:
         """The model of a variant; `head_alone` leaves the layers below its output layer out."""
         key = (variant, head_alone)
-        if key not in self._made:
-            self._made[key] = self._make(variant, head_alone)
-        return self._made[key]
+        if key not in self._models:
+            self._models[key] = self._make(variant, head_alone)
+        return self._models[key]
 
-    def _make(self, variant: Variant, head_alone: bool) -> Any:
+    def _make(self, variant: HeadVariant, head_alone: bool) -> PreTrainedModel:
         model = shared_copy(self.base)
         if variant.method != PLAIN:
             attach(model, variant.method, check=False)  # a fresh head costs what a trained one does
@@ -95,14 +98,14 @@ class Models:
         return without_backbone(model) if head_alone else model
 
 
-def shared_copy(model: nn.Module) -> nn.Module:
+def shared_copy(model: PreTrainedModel) -> PreTrainedModel:
     """Modules and config are copies, parameters and buffers are the same tensors."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
-def choose_path(model: Any, path: str) -> None:
-    """How the head is computed: `auto` is its own choice."""
+def choose_path(model: PreTrainedModel, path: str) -> None:
+    """Set how the head is computed; `auto` leaves the choice to it."""
     if path == "auto":
         return
     if not hasattr(model.head, "path"):

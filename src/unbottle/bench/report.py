@@ -1,24 +1,20 @@
-"""Rows as Markdown tables, one for each shape or scale.
-
-Rows as a picture: ratios as bars, scales as lines. Needs matplotlib: pip install 'unbottle[bench]'.
-
-What a run leaves in a folder: bench.md, bench.json and, where matplotlib is installed, bench.png.
-"""
+"""Measurements as Markdown tables, as a plot (needs matplotlib) and as JSON."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from unbottle.bench.cases import PLAIN, Settings
-from unbottle.bench.run import Row
+from unbottle.bench.cases import PLAIN, BenchSettings
+from unbottle.bench.run import Measurement
+from unbottle.files import Json, write_json, write_text
+from unbottle.tables import Table, number
 
-Column = tuple[str, Callable[[Row], str]]
+Column = tuple[str, Callable[[Measurement], str]]
 
 NOTE = (
     "CPU: seconds that the process computed, all threads together; the more reliable one on a busy machine. "
@@ -28,14 +24,14 @@ NOTE = (
 )
 
 
-def document(rows: Sequence[Row], settings: Settings, machine: dict[str, Any], *, interrupted: bool = False) -> str:
-    """All tables, how they were measured, and where."""
+def document(rows: Sequence[Measurement], settings: BenchSettings, machine: Json, *, interrupted: bool = False) -> str:
+    """All tables, and how and where they were measured, in Markdown."""
     if not rows:
         return "Nothing was measured."
     parts = []
     for _, members in groupby(rows, key=lambda row: (row.point.shape.name, row.point.axis)):
-        found = list(members)
-        parts += [heading(found[0]), table(found, columns(found))]
+        group = list(members)
+        parts += [heading(group[0]), table(group).markdown()]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     parts.append(f"{settings.dtype}, {settings.threads} threads, {settings.repeats} rounds. {NOTE}")
     parts.append(f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; {versions}.")
@@ -44,7 +40,7 @@ def document(rows: Sequence[Row], settings: Settings, machine: dict[str, Any], *
     return "\n\n".join(parts)
 
 
-def heading(row: Row) -> str:
+def heading(row: Measurement) -> str:
     point, shape = row.point, row.point.shape
     sizes = {
         "V": f"vocabulary {shape.vocabulary}",
@@ -56,43 +52,34 @@ def heading(row: Row) -> str:
     return f"### {shape.name}" + (f", {point.axis} grows" if point.axis else "") + f" ({fixed})"
 
 
-def columns(rows: Sequence[Row]) -> list[Column]:
-    """Columns that have something to say about these rows."""
-    found: list[Column] = [("measure", lambda row: row.point.title)]
+def columns(rows: Sequence[Measurement]) -> list[Column]:
+    """The columns that are not empty for these rows."""
+    chosen: list[Column] = [("measure", lambda row: row.point.title)]
     if rows[0].point.axis:
-        found.append((rows[0].point.axis, lambda row: str(row.point.value)))
-    found += [("method", lambda row: row.variant.name), ("CPU ms", lambda row: milliseconds(row.cpu))]
+        chosen.append((rows[0].point.axis, lambda row: str(row.point.value)))
+    chosen += [("method", lambda row: row.variant.name), ("CPU ms", lambda row: milliseconds(row.cpu))]
     if rows[0].point.axis:
-        found.append(("CPU ms / word", lambda row: milliseconds(row.cpu / row.words)))
-    found += [
-        ("CPU ratio", lambda row: ratio(row.cpu_ratio)),
+        chosen.append(("CPU ms / word", lambda row: milliseconds(row.cpu / row.words)))
+    chosen += [
+        ("CPU ratio", lambda row: number(row.cpu_ratio)),
         ("wall ms", lambda row: milliseconds(row.wall)),
-        ("wall ratio", lambda row: ratio(row.wall_ratio)),
+        ("wall ratio", lambda row: number(row.wall_ratio)),
     ]
     if any(row.limit.time for row in rows):
-        found.append(("at most", lambda row: ratio(row.limit.time)))
+        chosen.append(("at most", lambda row: number(row.limit.time)))
     if any(row.peak_mb for row in rows):
-        found += [
+        chosen += [
             ("peak MB", lambda row: "" if row.peak_mb is None else f"{row.peak_mb:.0f}"),
-            ("memory ratio", lambda row: ratio(row.memory_ratio)),
+            ("memory ratio", lambda row: number(row.memory_ratio)),
         ]
     if any(row.limit.memory for row in rows):
-        found.append(("at most", lambda row: ratio(row.limit.memory)))
-    return found
+        chosen.append(("at most", lambda row: number(row.limit.memory)))
+    return chosen
 
 
-def table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Markdown, aligned so that it reads well as it is."""
-    lines = [[name for name, _ in columns], *([text(row) for _, text in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    left = [name in ("measure", "method") for name, _ in columns]
-    rule = ["-" * width if is_left else "-" * (width - 1) + ":" for width, is_left in zip(widths, left, strict=True)]
-    lines.insert(1, rule)
-    return "\n".join("| " + " | ".join(_padded(line, widths, left)) + " |" for line in lines)
-
-
-def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> list[str]:
-    return [c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(line, widths, left, strict=True)]
+def table(rows: Sequence[Measurement]) -> Table:
+    chosen = columns(rows)
+    return Table([name for name, _ in chosen], [[cell(row) for _, cell in chosen] for row in rows])
 
 
 def milliseconds(seconds: float) -> str:
@@ -100,12 +87,8 @@ def milliseconds(seconds: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
 
 
-def ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """One panel for each shape, or each measure along a scale."""
+def plot(rows: Sequence[Measurement], path: Path) -> None:
+    """Save a picture: a panel for each shape, or for each measure along a scale."""
     panels = [list(members) for _, members in groupby(rows, key=_panel)]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -117,20 +100,20 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
-def _panel(row: Row) -> tuple[str, ...]:
+def _panel(row: Measurement) -> tuple[str, ...]:
     point = row.point
     return (point.shape.name,) if point.axis is None else (point.shape.model_type, point.axis, point.measure)
 
 
-def bars(axes: Any, rows: Sequence[Row]) -> None:
+def bars(axes: Any, rows: Sequence[Measurement]) -> None:
     """CPU time beside the plain model, measure by measure."""
     titles = list(dict.fromkeys(row.point.title for row in rows))
     names = list(dict.fromkeys(row.variant.name for row in rows if row.variant.method != PLAIN))
     width = 0.8 / max(len(names), 1)
     for i, name in enumerate(names):
-        found = [row for row in rows if row.variant.name == name]
-        places = [titles.index(row.point.title) + (i - (len(names) - 1) / 2) * width for row in found]
-        drawn = axes.bar(places, [row.cpu_ratio for row in found], width, label=name)
+        bars_of = [row for row in rows if row.variant.name == name]
+        places = [titles.index(row.point.title) + (i - (len(names) - 1) / 2) * width for row in bars_of]
+        drawn = axes.bar(places, [row.cpu_ratio for row in bars_of], width, label=name)
         axes.bar_label(drawn, fmt="%.2f", fontsize=7)
     axes.axhline(1, color="black", linewidth=1)
     axes.set_xticks(range(len(titles)), titles)
@@ -140,10 +123,10 @@ def bars(axes: Any, rows: Sequence[Row]) -> None:
         axes.legend(fontsize=8)
 
 
-def lines(axes: Any, rows: Sequence[Row]) -> None:
+def lines(axes: Any, rows: Sequence[Measurement]) -> None:
     """CPU time per predicted word as one size grows."""
     point = rows[0].point
-    series: dict[str, list[Row]] = {}
+    series: dict[str, list[Measurement]] = {}
     for row in rows:
         series.setdefault(_line(row), []).append(row)
     for name, members in series.items():
@@ -160,50 +143,32 @@ def lines(axes: Any, rows: Sequence[Row]) -> None:
     axes.legend(fontsize=8)
 
 
-def _line(row: Row) -> str:
-    """What the line of a row is called. Along k the method changes at every point, and its line is called r:k."""
+def _line(row: Measurement) -> str:
+    """The line that a row belongs to. Along k the method changes at every point; its line is called r:k."""
     name = row.variant.name
     return name if row.point.axis != "k" else re.sub(rf"(?<=[:,]){row.point.value}(?=[+ ]|$)", "k", name)
 
 
-def as_json(rows: Sequence[Row], settings: Settings, machine: dict[str, Any], *, interrupted: bool) -> str:
-    """Everything that was told, found and measured."""
+def save(
+    folder: Path,
+    document: str,
+    rows: Sequence[Measurement],
+    settings: BenchSettings,
+    machine: Json,
+    *,
+    interrupted: bool = False,
+) -> list[Path]:
+    """Write bench.md, bench.json and, if matplotlib is installed, bench.png; returns their paths."""
     data = {
         "settings": settings.to_dict(),
         "machine": machine,
         "interrupted": interrupted,
         "rows": [row.to_dict() for row in rows],
     }
-    return json.dumps(data, indent=1) + "\n"
-
-
-def prepare(folder: Path) -> None:
-    """Make the folder, or refuse, before anything is measured."""
-    folder.mkdir(parents=True, exist_ok=True)
-    probe = folder / ".writable"
-    probe.touch()
-    probe.unlink()
-
-
-def save(
-    folder: Path,
-    document: str,
-    rows: Sequence[Row],
-    settings: Settings,
-    machine: dict[str, Any],
-    *,
-    interrupted: bool = False,
-) -> list[Path]:
-    """The files that were written."""
-    written = {
-        folder / "bench.md": document + "\n",
-        folder / "bench.json": as_json(rows, settings, machine, interrupted=interrupted),
-    }
-    for path, text in written.items():
-        path.write_text(text, encoding="utf-8")
-    picture = folder / "bench.png"
-    if importlib.util.find_spec("matplotlib") is None:
-        return [*written]
-    if rows:
-        plot(rows, picture)
-    return [*written, picture] if rows else [*written]
+    write_text(folder / "bench.md", document + "\n")
+    write_json(folder / "bench.json", data)
+    written = [folder / "bench.md", folder / "bench.json"]
+    if rows and importlib.util.find_spec("matplotlib") is not None:
+        written.append(folder / "bench.png")
+        plot(rows, written[-1])
+    return written

@@ -1,11 +1,4 @@
-"""What a measurement depends on and the settings do not say: processor and versions. No names of machines.
-
-What the library promises to cost at most, as ratios to the plain model. They stand beside what was measured.
-
-Row: what was measured of one case, beside the plain model at the same point.
-
-run: measure what is planned, group by group.
-"""
+"""A run of the benchmark: measurements of all cases beside the plain model, and the promised limits."""
 
 from __future__ import annotations
 
@@ -18,19 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
 from transformers.utils import logging
 
-from unbottle.bench.cases import HEAD, Case, Group, Point, Settings, Shape, Variant, plan
+from unbottle.bench.cases import HEAD, BenchSettings, Case, CaseGroup, HeadVariant, Point, Shape, plan
 from unbottle.bench.memory import peak_memory
 from unbottle.bench.models import Models
 from unbottle.bench.timing import Clock, SystemClock, Time, Times, take_turns, work
+from unbottle.files import Json
 from unbottle.progress import Progress
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Json:
+    """Processor, system and versions, without the name of the machine."""
     versions = {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")}
     return {
         "processor": processor(),
@@ -41,7 +35,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The model name of the processor, as Linux tells it, else what Python knows."""
+    """The model name of the processor on Linux, elsewhere what Python knows."""
     described = Path("/proc/cpuinfo")
     if described.exists():
         for line in described.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -53,6 +47,8 @@ def processor() -> str:
 
 @dataclass(frozen=True)
 class Limit:
+    """The most that a case may cost, as ratios to the plain model."""
+
     time: float | None = None
     memory: float | None = None
 
@@ -72,8 +68,8 @@ LIMITS = {
 }
 
 
-def limit(point: Point, variant: Variant, *, dtype: str, threads: int) -> Limit:
-    """The limit of a case; none where its sizes are not those of the promise."""
+def limit(point: Point, variant: HeadVariant, *, dtype: str, threads: int) -> Limit:
+    """The limit of a case; none if its sizes are not those of LIMITS."""
     name = point.shape.name
     promised = (dtype, threads, variant.path) == ("float32", 2, "auto") and point.axis is None
     if not promised or SIZES.get(name) != (point.batch, point.length, point.source_length):
@@ -82,11 +78,11 @@ def limit(point: Point, variant: Variant, *, dtype: str, threads: int) -> Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """Times are medians; ratios are the median divided by that of the plain model."""
+class Measurement:
+    """Times and memory of one case. Times are medians, ratios are relative to the plain model at the same point."""
 
     point: Point
-    variant: Variant
+    variant: HeadVariant
     times: tuple[Time, ...]
     plain: tuple[Time, ...]
     peak_mb: float | None = None
@@ -120,8 +116,8 @@ class Row:
         """How many next words one step predicts."""
         return self.point.batch * (1 if self.point.measure == "decode" else self.point.length)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, for programs. Seconds and MB."""
+    def to_dict(self) -> Json:
+        """JSON data, in seconds and MB."""
         point = self.point
         return {
             "shape": point.shape.name,
@@ -141,27 +137,27 @@ class Row:
         }
 
 
-MEMORY_WORK = 3  # a process of its own: imports, a model, and the run
+MEMORY_WORK = 3  # runs that a separate process costs: imports, a model, and the run
 
 
 class Bench:
-    """A run of the benchmark. `rows` are what was measured, also if it was interrupted.
+    """A run of the benchmark. `rows` holds what was measured, also after an interruption.
 
-    `groups` measures these instead of what follows from the settings.
+    `groups` replaces the cases that follow from the settings.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        settings: BenchSettings,
         *,
         report: Progress = lambda done, total, text: None,
         clock: Clock | None = None,
         peak: Callable[[Case], float] = peak_memory,
-        groups: Sequence[Group] | None = None,
+        groups: Sequence[CaseGroup] | None = None,
     ) -> None:
         self.settings = settings
         self.groups = plan(settings) if groups is None else list(groups)
-        self.rows: list[Row] = []
+        self.rows: list[Measurement] = []
         self.report, self.clock, self.peak = report, clock or SystemClock(), peak
         self.done = 0.0
         self.total = sum(self._work(group) for group in self.groups)
@@ -169,10 +165,10 @@ class Bench:
         self._models: tuple[Shape, Models] | None = None
 
     def run(self) -> None:
-        """Measure all groups. On Ctrl-C the rows of the group at work are kept, as far as they got."""
+        """Measure all groups. On Ctrl-C, what was measured of the current group is kept."""
         threads, verbosity = torch.get_num_threads(), logging.get_verbosity()
         torch.set_num_threads(self.settings.threads)
-        logging.set_verbosity_error()  # advice about models that nobody keeps
+        logging.set_verbosity_error()  # warnings about random models
         try:
             for group in self.groups:
                 self._step(group, 0, "starting")
@@ -182,7 +178,7 @@ class Bench:
             torch.set_num_threads(threads)
             logging.set_verbosity(verbosity)
 
-    def _measure(self, group: Group) -> None:
+    def _measure(self, group: CaseGroup) -> None:
         times: Times = {}
         peaks: dict[str, float] = {}
         try:
@@ -200,7 +196,7 @@ class Bench:
         finally:
             self.rows += self._rows(group, times, peaks)
 
-    def _time(self, group: Group, times: Times) -> None:
+    def _time(self, group: CaseGroup, times: Times) -> None:
         alone = group.point.measure in HEAD
         models = self._of(group.point.shape)
         works = {v.name: work(models.model(v, head_alone=alone), group.point) for v in group.variants}
@@ -215,7 +211,7 @@ class Bench:
         models.base.zero_grad(set_to_none=True)
 
     def _of(self, shape: Shape) -> Models:
-        """The models of a shape, built when the plan comes to it, dropped when it leaves."""
+        """The models of a shape; those of the previous shape are freed."""
         if self._models is None or self._models[0] != shape:
             self._models = None
             gc.collect()
@@ -223,11 +219,11 @@ class Bench:
             self._models = (shape, Models(shape, positions=positions, dtype=self.settings.dtype))
         return self._models[1]
 
-    def _rows(self, group: Group, times: Times, peaks: dict[str, float]) -> Iterator[Row]:
+    def _rows(self, group: CaseGroup, times: Times, peaks: dict[str, float]) -> Iterator[Measurement]:
         plain = group.variants[0].name
         for variant in group.variants:
             if times.get(variant.name) and times.get(plain):
-                yield Row(
+                yield Measurement(
                     point=group.point,
                     variant=variant,
                     times=tuple(times[variant.name]),
@@ -237,12 +233,12 @@ class Bench:
                     limit=limit(group.point, variant, dtype=self.settings.dtype, threads=self.settings.threads),
                 )
 
-    def _step(self, group: Group, runs: float, text: str) -> None:
+    def _step(self, group: CaseGroup, runs: float, text: str) -> None:
         self.done += runs * group.point.work
         point = group.point
         at = "" if point.axis is None else f" {point.axis}={point.value}"
         self.report(self.done, self.total, f"{point.shape.name} {point.title}{at}: {text}")
 
-    def _work(self, group: Group) -> float:
+    def _work(self, group: CaseGroup) -> float:
         runs = 1 + self.settings.repeats + (MEMORY_WORK if self.settings.memory else 0)
         return group.point.work * len(group.variants) * runs

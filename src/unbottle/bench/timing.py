@@ -1,7 +1,4 @@
-"""Rounds: the variants take turns, so that a busy machine is busy for all of them.
-
-Work: what is done before the clock starts, and what is timed.
-"""
+"""What is timed for each measure, and timing in rounds in which variants take turns, so that load affects all alike."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from unbottle.bench.cases import Point
 from unbottle.bench.models import fill
@@ -62,7 +60,7 @@ def take_turns(
     `times` is filled as they come, so that an interrupted run has what it measured.
     """
     gc.collect()
-    gc.freeze()  # what is there already is not looked at again: to collect takes no time from here on
+    gc.freeze()  # later collections skip what exists already
     try:
         for number in range(1 + repeats):
             names = list(works)
@@ -77,7 +75,7 @@ def take_turns(
 
 
 def timed(work: Work, clock: Clock) -> Time:
-    """The time of one step. Garbage is collected before, not meanwhile."""
+    """The time of one step; garbage is collected before it, not during it."""
     work.prepare()
     gc.collect()
     collecting = gc.isenabled()
@@ -89,7 +87,7 @@ def timed(work: Work, clock: Clock) -> Time:
     finally:
         if collecting:
             gc.enable()
-    del result  # to free what was computed is not part of computing it
+    del result  # freeing it is not timed
     return Time(wall / work.steps, cpu / work.steps)
 
 
@@ -100,12 +98,12 @@ SPECIAL = 3  # ids below are padding and its like
 @dataclass(frozen=True)
 class Work:
     prepare: Callable[[], None]
-    run: Callable[[], Any]
+    run: Callable[[], object]
     steps: int = 1  # how often `run` does the thing that is measured
 
 
-def work(model: Any, point: Point) -> Work:
-    """What a measure does with a model at a point. Texts are uniformly random: few repeated words, the dear case."""
+def work(model: PreTrainedModel, point: Point) -> Work:
+    """What a measure does with a model at a point. Words are uniformly random, so few repeat: the slow case."""
     if point.measure == "decode":
         return decoding(model, point)
     inputs = texts(model, point)
@@ -126,37 +124,37 @@ def work(model: Any, point: Point) -> Work:
     return Work(prepare, lambda: measured(model, inputs))
 
 
-def forward(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+def forward(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
     """The logits of all positions."""
-    given = {name: value for name, value in inputs.items() if name != "labels"}
+    unlabelled = {name: value for name, value in inputs.items() if name != "labels"}
     with torch.no_grad():
-        logits: Tensor = model(**given, use_cache=False).logits
+        logits: Tensor = model(**unlabelled, use_cache=False).logits
     return logits
 
 
-def evaluation_loss(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+def evaluation_loss(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
     """The loss without gradients. A plain model returns its logits too: that is how it works."""
     with torch.no_grad():
         return loss(model, inputs)
 
 
-def training_step(model: Any, inputs: dict[str, Tensor]) -> None:
+def training_step(model: PreTrainedModel, inputs: dict[str, Tensor]) -> None:
     """Forward and backward, without optimiser."""
     loss(model, inputs).backward()
 
 
-def loss(model: Any, inputs: dict[str, Tensor]) -> Tensor:
-    given = {name: value for name, value in inputs.items() if name != "decoder_input_ids"}
-    value: Tensor = model(**given, use_cache=False, **without_logits(model)).loss
+def loss(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
+    labelled = {name: value for name, value in inputs.items() if name != "decoder_input_ids"}
+    value: Tensor = model(**labelled, use_cache=False, **without_logits(model)).loss
     return value
 
 
-def without_logits(model: Any) -> dict[str, bool]:
-    """How a model is told that nobody reads its logits; a plain model can not be told."""
+def without_logits(model: PreTrainedModel) -> dict[str, bool]:
+    """The argument that makes a model with a head skip its logits; a plain model has none."""
     return {"skip_logits": True} if "skip_logits" in inspect.signature(model.forward).parameters else {}
 
 
-def texts(model: Any, point: Point) -> dict[str, Tensor]:
+def texts(model: PreTrainedModel, point: Point) -> dict[str, Tensor]:
     """The same random texts for every variant."""
     target = words(point, point.length, seed=1)
     if not model.config.is_encoder_decoder:
@@ -170,7 +168,7 @@ def words(point: Point, length: int, seed: int) -> Tensor:
     return torch.randint(SPECIAL, point.shape.vocabulary, (point.batch, length), generator=generator)
 
 
-def decoding(model: Any, point: Point) -> Work:
+def decoding(model: PreTrainedModel, point: Point) -> Work:
     """Steps of generation with a cache; the last one reads `context` words.
 
     The cache is filled once. Every round starts from a copy of it, so that the context is the same in each; the first

@@ -1,4 +1,4 @@
-"""unbottle app: a local page to play with models."""
+"""unbottle app: a local web page to try models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from unbottle.cli.options import check_model
+from unbottle.cli.options import DryRun, check_model
 
 EXAMPLES = """
 unbottle app gpt2 runs/cpr/model
@@ -26,15 +26,15 @@ MOST = 4  # columns that can be read side by side
 
 def app(
     model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Up to 4 folders or hub models; or smollm2.")],
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = LOCAL,
-    port: Annotated[int | None, typer.Option(metavar="N", help="[the first free one from 7860]")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = LOCAL,
+    port: Annotated[int | None, typer.Option(metavar="N", help="Port. [first free one from 7860]")] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """A local page: next words, continuations, summaries and the order of lists, models side by side.
+    """Open a local web page: next words, continuations, summaries and the order of lists, models side by side.
 
-    Causal models and encoder-decoder models may be mixed; each gets the tabs it can fill. The page knows the models
-    named here and no others, answers this machine alone, and loads nothing from the internet. Ctrl-C ends it.
+    Causal models and encoder-decoder models may be mixed; each gets the tabs it can fill. The page offers
+    only the models named here, only to this machine, and loads nothing from the internet. Ctrl-C ends it.
     """
     from unbottle.cli.output import config_of
 
@@ -49,8 +49,11 @@ def app(
     for path in model:
         check_model(path)
     if not is_loopback(host):
-        told = "others in the network can use these models, without a password"
-        print(f"unbottle: warning: --host {host}: {told}. The default is {LOCAL}.", file=sys.stderr)
+        print(
+            f"unbottle: warning: --host {host}: others in the network can use these models without a password. "
+            f"The default is {LOCAL}.",
+            file=sys.stderr,
+        )
     show(model, host=host, port=port, open_page=open_page)
 
 
@@ -68,7 +71,7 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
         print(f"Loading {path}", file=sys.stderr)
         network, tokenizer = any_model(path)
         models.append(ShownModel(name=name, model=network.to(best_device()).eval(), tokenizer=tokenizer))
-    from unbottle.app.page import served  # after the models: what is wrong with them is told without waiting for Gradio
+    from unbottle.app.page import served  # after the models: their errors need not wait for Gradio
 
     with served(models, host=host, port=port) as address:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
@@ -78,12 +81,12 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
 
 
 def refuse_address(host: str, port: int | None) -> None:
-    """Where this machine can not listen, before a model is loaded; without a port Gradio looks for a free one."""
+    """Raise OSError before a model is loaded if nothing can listen there; without a port, Gradio finds a free one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port or 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what just ended is no obstacle
-            found.bind(address)
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that just ended is no obstacle
+            listener.bind(address)
     except OSError as error:
         where = f"--host {host}" + ("" if port is None else f" --port {port}")
         raise OSError(

@@ -1,16 +1,17 @@
-"""unbottle bench: what an output layer costs, beside the plain softmax of the same model."""
+"""unbottle bench: time and memory of output layers beside the plain softmax of the same model."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, Scale, Settings
+from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, BenchSettings, Scale
 from unbottle.cli.errors import INTERRUPTED
-from unbottle.cli.options import check_method
-from unbottle.cli.output import show
+from unbottle.cli.options import DryRun, check_method
+from unbottle.cli.output import config_of, prepare, show
 from unbottle.progress import progress
 
 EXAMPLES = """
@@ -21,13 +22,13 @@ unbottle bench --shape gpt2 --scale T=128,256,512 --scale k=20,100,500
 unbottle bench --shape vocab-152k --length 1024 --measure train --repeats 1
 """
 SCALED = ("train",)
-DEFAULTS = Settings()
+DEFAULTS = BenchSettings()
 
 
 def bench(
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="METHOD", help="What to measure beside the plain model; repeatable. [the shape's own]"),
+        typer.Option(metavar="METHOD", help="Method to measure; repeatable. [depends on the shape]"),
     ] = None,
     shape: Annotated[
         list[str] | None,
@@ -41,41 +42,42 @@ def bench(
             f"{', '.join(SCALED)} with --scale]",
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Texts at once. [the shape's own]")] = None,
-    length: Annotated[int | None, typer.Option(metavar="N", help="Words of each text. [the shape's own]")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Batch size. [depends on the shape]")] = None,
+    length: Annotated[int | None, typer.Option(metavar="N", help="Sequence length. [depends on the shape]")] = None,
     source_length: Annotated[
-        int | None, typer.Option(metavar="N", help="Words of the encoder input. [the shape's own]")
+        int | None, typer.Option(metavar="N", help="Length of the encoder input. [depends on the shape]")
     ] = None,
     context: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="N", help=f"Words before a decoding step; repeatable. [{', '.join(map(str, DEFAULTS.contexts))}]"
+            metavar="N",
+            help=f"Context length of decoding; repeatable. [{', '.join(map(str, DEFAULTS.contexts))}]",
         ),
     ] = None,
     scale: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="X=N,N", help=f"Let one size grow, as in T=128,256,512; repeatable. Sizes: {', '.join(AXES)}."
+            metavar="X=N,N", help=f"Vary one size, as in T=128,256,512; repeatable. Sizes: {', '.join(AXES)}."
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", help="Rounds, after one to warm up.")] = DEFAULTS.repeats,
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch.")] = DEFAULTS.threads,
+    repeats: Annotated[int, typer.Option(metavar="N", help="Timed rounds, after one warm-up.")] = DEFAULTS.repeats,
+    threads: Annotated[int, typer.Option(metavar="N", help="Number of torch threads.")] = DEFAULTS.threads,
     dtype: Annotated[str, typer.Option(metavar="DTYPE", help=f"{', '.join(DTYPES)}.")] = DEFAULTS.dtype,
-    against_dense: Annotated[bool, typer.Option("--against-dense", help="Measure the readable path too.")] = False,
-    memory: Annotated[bool, typer.Option(help="Measure peak memory, in processes of their own.")] = True,
+    against_dense: Annotated[bool, typer.Option("--against-dense", help="Also measure the dense path.")] = False,
+    memory: Annotated[bool, typer.Option(help="Measure peak memory, in separate processes.")] = True,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bench.md, bench.json and bench.png.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Measure what an output layer costs in time and memory, beside the plain softmax of the same model.
+    """Measure time and memory of output layers beside the plain softmax of the same model.
 
-    Models have random weights, nothing is downloaded. Without options it measures what the library promises, and the
-    promise stands beside it ("at most"). Ctrl-C prints what was measured so far.
+    Models have random weights; nothing is downloaded. Without options, the sizes are those for which the library
+    promises limits, which the tables list as "at most". Ctrl-C prints what was measured so far.
     """
     for name in method or ():
         check_method(name)
-    settings = Settings(
+    settings = BenchSettings(
         shapes=tuple(shape or DEFAULTS.shapes),
         methods=tuple(method or ()),
         measures=tuple(measure or (SCALED if scale else DEFAULTS.measures)),
@@ -91,22 +93,17 @@ def bench(
         scales=tuple(Scale.parse(text) for text in scale or ()),
     )
     if dry_run:
-        import json
-
-        from unbottle.cli.output import config_of
-
         print(json.dumps(config_of("bench", settings.to_dict()), indent=1))
         return
     execute(settings, output)
 
 
-def execute(settings: Settings, output: Path | None) -> None:
+def execute(settings: BenchSettings, output: Path | None) -> None:
     """Measure, print, write."""
-    from unbottle.bench.report import document, prepare, save
+    from unbottle.bench.report import document, save
     from unbottle.bench.run import Bench, machine
 
-    if output is not None:
-        prepare(output)
+    prepare(output)
     interrupted = False
     with progress() as report:
         run = Bench(settings, report=report)
@@ -114,11 +111,11 @@ def execute(settings: Settings, output: Path | None) -> None:
             run.run()
         except KeyboardInterrupt:
             interrupted = True
-    found = machine()
-    text = document(run.rows, settings, found, interrupted=interrupted)
+    hardware = machine()
+    text = document(run.rows, settings, hardware, interrupted=interrupted)
     show(text)
     if output is not None:
-        written = save(output, text, run.rows, settings, found, interrupted=interrupted)
+        written = save(output, text, run.rows, settings, hardware, interrupted=interrupted)
         if not any(path.suffix == ".png" for path in written):
             print("\nNo picture: pip install 'unbottle[bench]'")
         print(f"\nWritten to {output}: {', '.join(path.name for path in written)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.tables import Estimate, aligned
+from unbottle.tables import Estimate, Table
 
 if TYPE_CHECKING:
     from unbottle.experiments.presets import Json
@@ -61,7 +61,7 @@ def perplexities(result: Json) -> str:
     ]
     rows.append(["share of the words", "100%", *(f"{first['groups'][group]['share']:.0%}" for group in GROUPS)])
     seeds = len(runs_by_name["cpr"])
-    return aligned(header, rows) + (f"\n(mean of {seeds} seeds ± its standard error)" if seeds > 1 else "")
+    return Table(header, rows).text() + (f"\n(mean of {seeds} seeds ± its standard error)" if seeds > 1 else "")
 
 
 def next_words(words: Json) -> str:
@@ -87,7 +87,7 @@ def orders(biases: Mapping[str, Json]) -> str:
         for together in zip(*(bias["rows"] for bias in biases.values()), strict=True)
         for name, row in zip(biases, together, strict=True)
     ]
-    return aligned(("list", "model", "listed", "should be", "evenness", "winner changes"), rows)
+    return Table(("list", "model", "listed", "should be", "evenness", "winner changes"), rows).text()
 
 
 def costs(rows: Sequence[Json]) -> str:
@@ -102,8 +102,8 @@ def costs(rows: Sequence[Json]) -> str:
         for row in rows
     ]
     if not any(line[-1] for line in lines):
-        return aligned(("", "head", "ms", "time ratio"), [line[:-1] for line in lines])
-    return aligned(("", "head", "ms", "time ratio", "memory ratio"), lines)
+        return Table(("", "head", "ms", "time ratio"), [line[:-1] for line in lines]).text()
+    return Table(("", "head", "ms", "time ratio", "memory ratio"), lines).text()
 
 
 def _mean(values: Sequence[float | None]) -> str:
@@ -149,8 +149,9 @@ def demo(
     partition that set each; what the order of a list does; time and memory. DIR/report.html is all of it as a page,
     DIR/softmax/model and DIR/cpr/model are the trained models. If interrupted, rerun the same command to resume.
     """
-    from unbottle.cli.output import config_of, prepare, write_run, write_text
+    from unbottle.cli.output import config_of, prepare, write_run
     from unbottle.experiments.demo import demo_preset
+    from unbottle.files import write_text
 
     name = plan or ("quick" if quick else "full")
     folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")
@@ -171,7 +172,7 @@ def demo(
         result = run_demo(preset, folder, seeds=seeds, cache=cache or user_cache(), progress=report)
     print(format_result(result))
     config = config_of("demo", settings | {"form": preset.form})
-    write_text(folder / PAGE, page(TITLE, demo_sections(folder, config, result)))
+    write_text(folder / PAGE, page(TITLE, demo_sections(result)))
     write_run(folder, config, result)
     model = result["models"]["cpr"]
     print(f"See {folder / PAGE}; in Python: import unbottle; model = unbottle.load({model!r})")

@@ -1,7 +1,4 @@
-"""What is installed and what is not: checks that say what a missing thing is for and how to get it.
-
-unbottle doctor: what is installed, what is missing, and how to get it.
-"""
+"""unbottle doctor: what is installed, what is missing, what it is for and how to install it."""
 
 from __future__ import annotations
 
@@ -14,11 +11,12 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from packaging.requirements import Requirement
 
 from unbottle.cli.errors import FAILED
+from unbottle.cli.options import AsJson
 
 OK, MISSING, LOW = "ok", "missing", "low"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox")
@@ -28,7 +26,7 @@ DISK, MEMORY = 5e9, 4e9  # bytes: what a small model and its checkpoints take, a
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing. Without what is `needed` nothing works; the rest is for some commands."""
+    """One check. What is `needed` is needed by every command; the rest by some."""
 
     name: str
     status: str
@@ -38,124 +36,107 @@ class Check:
     needed: bool = False
 
 
+def check(
+    name: str,
+    passed: bool,
+    found: str | None,
+    remedy: str,
+    *,
+    purpose: str = "",
+    needed: bool = False,
+    bad: str = MISSING,
+) -> Check:
+    """A check; purpose and remedy are shown only if it did not pass."""
+    if passed:
+        return Check(name=name, status=OK, found=found or "", needed=needed)
+    return Check(name=name, status=bad, found=found or "", purpose=purpose, remedy=remedy, needed=needed)
+
+
 def checks() -> list[Check]:
-    """Everything, the needed things first."""
+    """All checks, the needed ones first."""
     return [python(), *packages(), *extras(), *others(), *machine()]
 
 
 def python() -> Check:
-    """The interpreter, beside what pyproject.toml requires."""
+    """The version of Python, compared with what the package requires."""
     from packaging.specifiers import SpecifierSet
 
-    wanted, found = SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]), platform.python_version()
-    right = wanted.contains(found, prereleases=True)
-    remedy = "" if right else f"make an environment with Python {wanted}"
-    return Check(name="python", status=OK if right else MISSING, found=found, remedy=remedy, needed=True)
+    required, running = (
+        SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]),
+        platform.python_version(),
+    )
+    remedy = f"make an environment with Python {required}"
+    return check("python", required.contains(running, prereleases=True), running, remedy, needed=True)
 
 
 def packages() -> Iterator[Check]:
-    """What unbottle can not do without, in a version that it knows."""
+    """The required packages and their versions."""
     for requirement in requirements(""):
-        found = version(requirement.name)
-        right = found is not None and requirement.specifier.contains(found, prereleases=True)
-        remedy = "" if right else f"pip install '{str(requirement).partition(';')[0].strip()}'"
-        yield Check(
-            name=requirement.name, status=OK if right else MISSING, found=found or "", remedy=remedy, needed=True
-        )
+        installed = version(requirement.name)
+        fits = installed is not None and requirement.specifier.contains(installed, prereleases=True)
+        remedy = f"pip install '{str(requirement).partition(';')[0].strip()}'"
+        yield check(requirement.name, fits, installed, remedy, needed=True)
 
 
 def extras() -> Iterator[Check]:
-    """Optional features, by the name that pip knows them by."""
-    declared = importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []
-    for extra in declared:
-        wanted = [] if extra in HIDDEN_EXTRAS else requirements(extra)
-        if not wanted:
-            continue
-        lacking = [requirement.name for requirement in wanted if version(requirement.name) is None]
-        names = ", ".join(f"{each.name} {version(each.name)}" for each in wanted if each.name not in lacking)
-        yield Check(
-            name=f"extra {extra}",
-            status=MISSING if lacking else OK,
-            found=names,
-            purpose=f"lacks {', '.join(lacking)}" if lacking else "",
-            remedy=f"pip install 'unbottle[{extra}]'" if lacking else "",
+    """The extras of the package."""
+    for extra in importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []:
+        versions = (
+            {} if extra in HIDDEN_EXTRAS else {needed.name: version(needed.name) for needed in requirements(extra)}
         )
+        if versions:
+            missing = [name for name, installed in versions.items() if installed is None]
+            installed = ", ".join(f"{name} {number}" for name, number in versions.items() if number is not None)
+            purpose = f"lacks {', '.join(missing)}"
+            yield check(f"extra {extra}", not missing, installed, f"pip install 'unbottle[{extra}]'", purpose=purpose)
 
 
 def others() -> Iterator[Check]:
-    """What no extra brings."""
+    """Optional packages and programs that no extra installs."""
     spacy_model = "en_core_web_sm"
-    yield package("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed")
-    yield package("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'")
-    yield package("gguf", "models in GGUF files", "pip install gguf")
-    yield package("mauve-text", "the metric mauve", "pip install mauve-text   (GPLv3)")
-    yield package("spacy", "proper nouns by spaCy; else by NLTK or by rules", "pip install spacy")
-    yield package(
-        spacy_model, "the same", f"python -m spacy download {spacy_model}", title=f"spaCy model {spacy_model}"
-    )
-    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    yield Check(
-        name="browser",
-        status=OK if browser else MISSING,
-        found=Path(browser).name if browser else "",
-        purpose="" if browser else "the tests of the web page",
-        remedy="" if browser else "apt install chromium, or any other Chrome",
-    )
+    for name, purpose, remedy in (
+        ("deepspeed", "unbottle train with ZeRO 2", "pip install deepspeed"),
+        ("lm_eval", "unbottle eval lm-eval", "pip install 'lm_eval[hf]'"),
+        ("gguf", "models in GGUF files", "pip install gguf"),
+        ("mauve-text", "the metric mauve", "pip install mauve-text   (GPLv3)"),
+        ("spacy", "proper nouns by spaCy; else by NLTK or by rules", "pip install spacy"),
+        (spacy_model, "the same", f"python -m spacy download {spacy_model}"),
+    ):
+        title = f"spaCy model {name}" if name == spacy_model else name
+        yield check(title, version(name) is not None, version(name), remedy, purpose=purpose)
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), "")
+    remedy = "apt install chromium, or any other Chrome"
+    yield check("browser", bool(browser), Path(browser).name, remedy, purpose="the tests of the web page")
 
 
 def machine() -> Iterator[Check]:
-    free = shutil.disk_usage(Path.cwd()).free
-    yield limit("disk", free, DISK, "free here", "models and checkpoints")
+    """Disk, memory, cores, device, and whether the Hub answers."""
+    from unbottle.hub_access import reachable
+
+    yield limit("disk", shutil.disk_usage(Path.cwd()).free, DISK, "free here", "models and checkpoints")
     if (memory := available_memory()) is not None:
         yield limit("memory", memory, MEMORY, "available", "training a small model")
     yield Check(name="cores", status=OK, found=str(cores()))
     yield Check(name="device", status=OK, found=device())
-    yield hub()
-
-
-def hub() -> Check:
-    from unbottle.hub_access import reachable
-
-    name = "Hugging Face Hub"
-    if reachable():
-        return Check(name=name, status=OK, found="answers")
-    return Check(
-        name=name,
-        status=MISSING,
-        purpose="models and data sets by name",
-        remedy="a network; folders and files do without",
-    )
-
-
-def package(name: str, purpose: str, remedy: str, *, title: str = "") -> Check:
-    found = version(name)
-    status = MISSING if found is None else OK
-    absent = found is None
-    return Check(name=title or name, status=status, found=found or "", purpose=purpose * absent, remedy=remedy * absent)
+    answers, remedy = reachable(), "a network; folders and files do without"
+    yield check("Hugging Face Hub", answers, "answers" * answers, remedy, purpose="models and data sets by name")
 
 
 def limit(name: str, value: float, least: float, what: str, purpose: str) -> Check:
-    enough = value >= least
-    return Check(
-        name=name,
-        status=OK if enough else LOW,
-        found=f"{value / 1e9:.1f} GB {what}",
-        purpose="" if enough else purpose,
-        remedy="" if enough else f"{least / 1e9:.0f} GB are comfortable",
-    )
+    found, remedy = f"{value / 1e9:.1f} GB {what}", f"{least / 1e9:.0f} GB are comfortable"
+    return check(name, value >= least, found, remedy, purpose=purpose, bad=LOW)
 
 
-def requirements(extra: str) -> list:
-    """What unbottle declares: for every use, or for an extra."""
-    from packaging.requirements import Requirement
+def requirements(extra: str) -> list[Requirement]:
+    """The declared requirements of the package, or those that an extra adds."""
+    declared = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
 
-    found = [Requirement(line) for line in importlib.metadata.requires("unbottle") or []]
+    def applies(requirement: Requirement, extra: str) -> bool:
+        return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
-    def applies(each: Requirement, extra: str) -> bool:
-        return each.marker is None or each.marker.evaluate({"extra": extra})
-
-    plain = [each for each in found if applies(each, "")]
-    return [each for each in found if each not in plain and applies(each, extra)] if extra else plain
+    plain = [requirement for requirement in declared if applies(requirement, "")]
+    added = [requirement for requirement in declared if requirement not in plain and applies(requirement, extra)]
+    return added if extra else plain
 
 
 def version(name: str) -> str | None:
@@ -166,13 +147,13 @@ def version(name: str) -> str | None:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def device() -> str:
-    """Where models run."""
+    """The device that models run on."""
     if importlib.util.find_spec("torch") is None:
         return "none without torch"
     from unbottle.eval.inference import best_device
@@ -181,11 +162,11 @@ def device() -> str:
 
 
 def available_memory() -> int | None:
-    """As Linux tells it; elsewhere it is not known without another package."""
-    told = Path("/proc/meminfo")
-    if not told.exists():
+    """Available memory in bytes on Linux; None elsewhere."""
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
         return None
-    lines = dict(line.split(":", 1) for line in told.read_text(encoding="utf-8").splitlines() if ":" in line)
+    lines = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines() if ":" in line)
     return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
 
 
@@ -195,34 +176,33 @@ unbottle doctor --json
 """
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """Say what is installed, what is missing, what it would be for, and how to get it.
+def doctor(as_json: AsJson = False) -> None:
+    """Print what is installed, what is missing, what it is for, and how to install it.
 
-    Exit code 0: all that unbottle needs is here, whatever optional things are missing. 1: something it needs is not.
+    Exit code 0 if everything required is installed, whatever optional packages are missing; otherwise 1.
     """
-
-    found = checks()
-    sick = [check for check in found if check.needed and check.status != OK]
+    results = checks()
+    failed = [check for check in results if check.needed and check.status != OK]
     if as_json:
-        print(json.dumps({"healthy": not sick, "checks": [asdict(check) for check in found]}, indent=1))
+        print(json.dumps({"healthy": not failed, "checks": [asdict(check) for check in results]}, indent=1))
     else:
-        print(report(found))
-        missing = sum(check.status != OK for check in found)
+        print(report(results))
+        missing = sum(check.status != OK for check in results)
         verdict = (
-            f"{', '.join(check.name for check in sick)}: needed, and not here."
-            if sick
-            else "All that is needed is here."
+            f"Required, but missing: {', '.join(check.name for check in failed)}."
+            if failed
+            else "Everything required is installed."
         )
-        print(f"\n{verdict} {missing - len(sick)} optional things are missing or low.")
-    if sick:
+        print(f"\n{verdict} {missing - len(failed)} optional items are missing or low.")
+    if failed:
         raise typer.Exit(FAILED)
 
 
-def report(found: Sequence[Check]) -> str:
-    """A line for each thing; below what is missing, what it is for and how to get it."""
-    width = max(len(check.name) for check in found)
+def report(results: Sequence[Check]) -> str:
+    """A line for each check; below what is missing, what it is for and how to install it."""
+    width = max(len(check.name) for check in results)
     lines = []
-    for check in found:
+    for check in results:
         lines.append(f"{check.status:<7}  {check.name:<{width}}  {check.found}".rstrip())
         if check.remedy:
             purpose = f"{check.purpose}: " if check.purpose else ""

@@ -1,4 +1,4 @@
-"""How a command ends: an exit code, and one line for people."""
+"""How a command ends: its exit code, and errors as one line on stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unbottle.cli.output import show_text
 from unbottle.progress import is_first, process_number, processes
 
 OK, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-PATIENCE = 30.0  # seconds: if the first of several processes has the same to say, the launcher ends the others by then
+PATIENCE = 30.0  # seconds; if the first process fails with the same error, the launcher ends the others by then
 
 
 @dataclass
@@ -33,14 +33,14 @@ def ending(*, debug: bool, resumes: bool = False) -> Iterator[End]:
         yield end
         sys.stdout.flush()
         if group := process_group():
-            group.barrier()  # nobody goes while another still listens
+            group.barrier()  # no process leaves while another still needs it
     except (KeyboardInterrupt, typer.Abort):
         end.code = INTERRUPTED
-    except SystemExit as stop:  # of a training that was preempted: it has a message, which is no error
+    except SystemExit as stop:  # a preempted training: its message is not an error
         end.code = stop.code if isinstance(stop.code, int) else FAILED
         if is_first() and (message := getattr(stop, "message", "")):
             print(f"unbottle: {message}", file=sys.stderr)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # as in unbottle ... | head
         end.code = FAILED
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
@@ -53,29 +53,29 @@ def ending(*, debug: bool, resumes: bool = False) -> Iterator[End]:
             who = "" if is_first() else f"process {process_number()}: "
             show_text(f"unbottle: {who}error: {message}", sys.stderr)
     if end.code == INTERRUPTED and is_first():
-        print(f"Interrupted.{' Run the same command again to resume.' if resumes else ''}", file=sys.stderr)
+        print(f"Interrupted.{' Rerun the same command to resume.' if resumes else ''}", file=sys.stderr)
     if group := process_group():
         group.end_group()
 
 
 def process_group() -> Any:
-    """The module that knows the other processes of a launched command, if it has come to that."""
+    """The module of distributed training, if this is one of several processes and it was imported."""
     return sys.modules.get("unbottle.train.distributed") if processes() > 1 else None
 
 
 def exit_code(error: Exception) -> int:
-    """A ValueError or OSError is about what the user gave, and refused; anything else is a failure."""
+    """REFUSED for a ValueError or OSError, which are about user input; FAILED for anything else."""
     known = getattr(error, "exit_code", None)  # typer's own: Exit, wrong options
     return known if isinstance(known, int) else REFUSED if isinstance(error, (ValueError, OSError)) else FAILED
 
 
 def one_line(error: Exception) -> str:
-    """What went wrong, on one line and without control characters."""
+    """The message of an error, on one line and without control characters."""
     if isinstance(error, typer.Exit):
         return ""
     formatted = getattr(error, "format_message", None)
     text = formatted() if formatted else str(error)
-    if isinstance(error, OSError) and error.strerror:  # of the system: without its number, what it is about first
+    if isinstance(error, OSError) and error.strerror:  # of the system: the file first, no error number
         reason = error.strerror.rstrip(".") + "."
         text = reason if error.filename is None else f"{error.filename}: {reason}"
     if not isinstance(error, (ValueError, OSError)) and not formatted:

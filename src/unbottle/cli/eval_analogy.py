@@ -13,7 +13,7 @@ import typer
 from unbottle.cli.eval_options import DryRun, OptionalModelsArgument, OutputFolder
 from unbottle.cli.options import check_file, check_model
 from unbottle.progress import progress
-from unbottle.tables import aligned
+from unbottle.tables import Table
 
 if TYPE_CHECKING:
     from unbottle.data.analogy import Analogy
@@ -58,7 +58,8 @@ def eval_analogy(
     several tokens. Beside it stand the mean probability of both answers and of the two words of the parallelogram that
     are wrong. With --write or --training-text no model is needed.
     """
-    from unbottle.cli.output import config_of, prepare, prepare_file, write_run, write_text
+    from unbottle.cli.output import config_of, prepare, prepare_file, write_run
+    from unbottle.files import write_text
 
     models = list(model or ())
     files = {"write": write and str(write), "training_text": training_text and str(training_text)}
@@ -132,7 +133,7 @@ def table(results: Mapping[str, AnalogyResult]) -> str:
         for name, result in results.items()
         for row in result.rows
     ]
-    return aligned(title, rows)
+    return Table(title, rows).text()
 
 
 def number(value: float) -> str:

@@ -22,7 +22,7 @@ from unbottle.cli.eval_options import (
 from unbottle.cli.options import check_file, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
     from unbottle.eval.completion import Completion, CompletionConfig
@@ -125,4 +125,5 @@ def document(result: Completion) -> str:
     names = [*result.implementations]
     rows = [[prompt, *(number(scores[name], 3) for name in names)] for prompt, scores in result.scores.items()]
     count = f"{result.continuations} continuations of {result.mean_words:.1f} words in the mean."
-    return "\n\n".join([markdown(["words read", *names], rows), count, by_implementation(result.implementations)])
+    table = Table(["words read", *names], rows).markdown()
+    return "\n\n".join([table, count, by_implementation(result.implementations)])

@@ -11,7 +11,7 @@ import typer
 from unbottle.cli.eval_options import DryRun, ModelArgument, OutputFolder
 from unbottle.cli.options import check_model
 from unbottle.cli.output import show
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 EXAMPLES = """
 unbottle eval lm-eval runs/cpr/model --tasks lambada_openai
@@ -64,4 +64,4 @@ def document(results: Mapping[str, Mapping[str, object]]) -> str:
         for metric, value in scores.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
-    return markdown(["task, metric", "value"], rows)
+    return Table(["task, metric", "value"], rows).markdown()

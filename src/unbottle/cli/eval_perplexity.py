@@ -13,7 +13,7 @@ from unbottle.cli.eval_options import Data, DryRun, ModelsArgument, OutputFolder
 from unbottle.cli.options import check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
     from unbottle.eval.perplexity import Perplexity
@@ -139,4 +139,4 @@ def document(results: Mapping[str, Perplexity], about: str) -> str:
     ]
     if first.tagger:
         notes.append(f"Proper nouns by {first.tagger}.")
-    return "\n\n".join([f"Measured: {about}", markdown(title, rows), *notes])
+    return "\n\n".join([f"Measured: {about}", Table(title, rows).markdown(), *notes])

@@ -11,7 +11,7 @@ import typer
 from unbottle.cli.eval_options import DryRun, ModelsArgument, OutputFolder
 from unbottle.cli.options import check_model
 from unbottle.progress import progress
-from unbottle.tables import aligned
+from unbottle.tables import Table
 
 if TYPE_CHECKING:
     from unbottle.eval.order_bias import OrderBias
@@ -92,4 +92,4 @@ def table(biases: Mapping[str, OrderBias]) -> str:
         for place in zip(*(bias.rows for bias in biases.values()), strict=True)
         for name, row in zip(biases, place, strict=True)
     ]
-    return aligned(title, rows)
+    return Table(title, rows).text()

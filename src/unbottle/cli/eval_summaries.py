@@ -14,7 +14,7 @@ from unbottle.cli.eval_options import DryRun, OutputFolder, TaggerOption, by_imp
 from unbottle.cli.options import check_file, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
-from unbottle.tables import markdown, number
+from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
     from unbottle.data.sources import DataRow
@@ -265,7 +265,7 @@ def document(scores: dict[str, SummaryScores], comparison: MetricComparison | No
         title[3:] = [SECOND, "difference", "95 %", "p"]
         parts = [f"{len(first.ids)} summaries of each run. p: {comparison.to_dict()['test']}; not corrected."]
     if rows:
-        parts.insert(0, markdown(title, rows))
+        parts.insert(0, Table(title, rows).markdown())
     parts += notes
     lines = remarks(scores)
     parts += ["\n".join(lines)] if lines else []

@@ -200,7 +200,8 @@ class GenerationJob:
 
     def one(self, text: str, load: Load) -> None:
         """The output of a single model alone; of several, each after its name."""
-        from unbottle.cli.output import prepare_file, write_text
+        from unbottle.cli.output import prepare_file
+        from unbottle.files import write_text
 
         prepare_file(self.output)
         texts = {}

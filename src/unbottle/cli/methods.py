@@ -1,11 +1,4 @@
-"""A model without weights, out of a config alone: what follows from its sizes.
-
-A method on a model: its equations, what it adds, what the paper reports.
-
-The tables of methods in Markdown, as README.md has them.
-
-unbottle methods: every output layer with its equation, what it adds to a model, and the paper's numbers.
-"""
+"""unbottle methods: equations of output layers, the parameters they add to a model, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -16,13 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from unbottle.cli.options import check_choice, check_method, check_model
+from unbottle.cli.options import AsJson, check_choice, check_method, check_model
 from unbottle.experiments.paper import TABLES
 from unbottle.method import LETTERS, Method
+from unbottle.tables import Table, number
 
 
 def plain_model(model: str | None, shape: str = "") -> Any:
-    """On the meta device, nothing is downloaded but a config: that of a folder or a hub model, or of a shape."""
+    """A model on the meta device, from the config of a folder or a hub model, or of a shape: it has no weights."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
@@ -37,14 +31,13 @@ def plain_model(model: str | None, shape: str = "") -> Any:
 def shape_config(name: str) -> Any:
     from transformers import AutoConfig
 
-    from unbottle.bench.cases import SHAPES, known
+    from unbottle.bench.cases import SHAPES
 
-    known("shape", name, tuple(SHAPES))
     return AutoConfig.for_model(SHAPES[name].model_type, **SHAPES[name].options())
 
 
 def own_config(model: str) -> Any:
-    """That of the model below the head, if it has one."""
+    """The config of a model, without that of its head."""
     from unbottle.cli.models import config_of_model
     from unbottle.hf.configuration import ConfigFace, take_off
 
@@ -72,18 +65,18 @@ MI, WBWR = "multiple input states", "word-by-word reranker: a second pass reads 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """All that is said about a method; `adds` counts parameters by part of the head."""
+    """A method on a model; `adds` counts parameters by part of the head."""
 
     method: Method
     changes: tuple[str, ...]
     equations: tuple[str, ...]
-    forms: dict[str, tuple[str, ...]]  # how the same is learnt, by the name of the form; all have the same size
+    forms: dict[str, tuple[str, ...]]  # parameterisations, by the name of the form; all have the same size
     adds: dict[str, int]
-    plain: int  # parameters of the model without it
+    plain: int  # parameters of the model without a head
 
     @staticmethod
     def of(method: Method, model: Any) -> Sheet:
-        """The head is built without memory, as the model is."""
+        """The head is built on the meta device, as the model is."""
         import torch
 
         from unbottle.head import Head
@@ -93,15 +86,15 @@ class Sheet:
 
         with torch.device("meta"):
             heads = {form: Head(head_config(model, method, form=form)) for form in FORMS}
-        head = heads["paper"]
-        parts = {"L_h": head.L_h, "prior": head.prior, "gate": head.gate}
+        paper = heads["paper"]
+        parts = {"L_h": paper.L_h, "prior": paper.prior, "gate": paper.gate}
         adds = {name: parameters(part) for name, part in parts.items() if part is not None}
-        adds |= {f"L_{name}": parameters(part) for name, part in head.L.items()}
+        adds |= {f"L_{name}": parameters(part) for name, part in paper.L.items()}
         return Sheet(
             method=method,
             changes=changes(method),
-            equations=tuple(equations(head)),
-            forms={form: tuple(lines) for form, each in heads.items() if (lines := parameterisation(each))},
+            equations=tuple(equations(paper)),
+            forms={form: tuple(lines) for form, head in heads.items() if (lines := parameterisation(head))},
             adds={name: count for name, count in adds.items() if count},
             plain=parameters(model),
         )
@@ -112,7 +105,7 @@ class Sheet:
 
     @property
     def paper(self) -> dict[str, dict[str, float]]:
-        """What the paper's tables say about it, by table and column."""
+        """The numbers of the paper, by table and column."""
         name = str(self.method)
         return {title: dict(zip(columns, rows[name], strict=True)) for title, columns, rows in TABLES if name in rows}
 
@@ -128,7 +121,7 @@ class Sheet:
         }
 
     def __str__(self) -> str:
-        """For people, some lines."""
+        """Several lines of text."""
         lines = [f"{self.method}   ({self.method.title})", f"  {'; '.join(self.changes)}", ""]
         lines += [f"    {line}" for line in self.equations]
         parts = ", ".join(f"{name} {count:,}" for name, count in self.adds.items())
@@ -136,14 +129,14 @@ class Sheet:
         if DEFAULT_FORM in self.forms:
             lines.append(f"  learnt as: {'; '.join(self.forms[DEFAULT_FORM])}")
         for title, row in self.paper.items():
-            lines.append(f"  paper, {title}: {', '.join(f'{name} {number:g}' for name, number in row.items())}")
+            lines.append(f"  paper, {title}: {', '.join(f'{name} {value:g}' for name, value in row.items())}")
         return "\n".join(lines)
 
 
 def changes(method: Method) -> tuple[str, ...]:
-    """What each of its parts is."""
-    found = [BASES[method.base], *(LETTERS[letter].meaning for letter in method.letters)]
-    return (*found, *([WBWR] if method.wbwr else []), *([MI] if method.mi else []))
+    """What each part of the method is."""
+    named = [BASES[method.base], *(LETTERS[letter].meaning for letter in method.letters)]
+    return (*named, *([WBWR] if method.wbwr else []), *([MI] if method.mi else []))
 
 
 PARTS = ("written", "is", "where", "what it does")
@@ -154,7 +147,7 @@ SIZES = "20,100"  # as an example
 
 
 def parts() -> str:
-    """What a method is written with: bases, letters, and the two parts with names of their own."""
+    """A Markdown table of bases and parts, and how they are written."""
     from unbottle.head import Head, HeadConfig
     from unbottle.head.equations import equations
 
@@ -164,8 +157,8 @@ def parts() -> str:
     rows = [["softmax", BASES["softmax"], "every x", "Logit(x) = f_V . w_x"]]
     for letter, known in sorted(LETTERS.items()):
         written = f"{letter}:{SIZES}" if known.takes_ks else letter
-        found = head(f"softmax+{written}").partitions
-        where, what = ("; ".join(getattr(part, name) for part in found) for name in ("where", "what"))
+        partitions = head(f"softmax+{written}").partitions
+        where, what = ("; ".join(getattr(part, name) for part in partitions) for name in ("where", "what"))
         rows.append([written, known.meaning, where, what])
     (reranker,) = head("softmax+wbwr:100").partitions
     rows.append(["wbwr:100", WBWR, reranker.where, reranker.what])
@@ -174,27 +167,22 @@ def parts() -> str:
         rows.append([base, BASES[base.partition(":")[0]], "", equations(head(base))[1]])
     (copynet,) = head("copynet").partitions
     rows.append(["copynet", BASES["copynet"], copynet.where, copynet.what])
-    return table(PARTS, [[code(row[0]), row[1], code(row[2]), code(row[3])] for row in rows])
+    lines = [[code(row[0]), row[1], code(row[2]), code(row[3])] for row in rows]
+    return Table(PARTS, lines).markdown(padded=False)
 
 
 def method_table(sheets: Sequence[Sheet]) -> str:
-    """What each method adds to a model, and the perplexities that the paper reports."""
+    """A Markdown table of the parameters that methods add, and of the perplexities that the paper reports."""
     rows = []
     for sheet in sheets:
-        found = [sheet.paper.get(table, {}).get(text) for table in MODELS.values() for text in TEXTS]
-        numbers = ["" if number is None else f"{number:.2f}" for number in found]
+        values = [sheet.paper.get(table, {}).get(text) for table in MODELS.values() for text in TEXTS]
+        numbers = [number(value) for value in values]
         rows.append([code(str(sheet.method)), f"{sheet.added / 1e6:.1f} M ({sheet.added / sheet.plain:.1%})", *numbers])
-    return table(METHODS, rows)
+    return Table(METHODS, rows).markdown(padded=False)
 
 
 def code(text: str) -> str:
     return f"`{text}`" if text else ""
-
-
-def table(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """One line each, not padded: cells are long."""
-    lines = [title, ["---"] * len(title), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 EXAMPLES = """
@@ -209,21 +197,21 @@ SHAPE = "gpt2"
 
 def methods(
     method: Annotated[
-        list[str] | None, typer.Argument(metavar="METHOD...", help="Any method. [those of the paper]")
+        list[str] | None, typer.Argument(metavar="METHOD...", help="Methods. [those of the paper]")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A folder, a hub model or smollm2; only its config is read.")
+        str | None, typer.Option(metavar="MODEL", help="A folder, a hub model or smollm2; only its config is loaded.")
     ] = None,
     shape: Annotated[
         str, typer.Option(metavar="SHAPE", help="Instead of a model: gpt2, t5-small, bart-base, smollm2-135m, ...")
     ] = SHAPE,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="As the tables of the README.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Print methods: their equations, what they change, the parameters they add, and the numbers of the paper.
+    """Print methods: their equations, the parameters they add, and the numbers of the paper.
 
     A method is a base and parts: softmax (or s), mos:K, pg, ps, copynet; c, e, p, r:k1,k2, mi:LxW, wbwr:k. Parameters
-    are those of a head for the model or shape, counted without weights: nothing is downloaded but a config.
+    are counted for the model or shape; nothing is downloaded but a config.
     """
     from unbottle.bench.cases import SHAPES
 
@@ -237,8 +225,8 @@ def methods(
     wanted = [Method.parse(name) for name in method or PAPER_METHODS]
     plain = plain_model(model, shape)
     encoder = plain.config.is_encoder_decoder
-    fitting = wanted if method else [each for each in wanted if fits(each, encoder_decoder=encoder)]
-    sheets = [Sheet.of(each, plain) for each in fitting]
+    fitting = wanted if method else [known for known in wanted if fits(known, encoder_decoder=encoder)]
+    sheets = [Sheet.of(known, plain) for known in fitting]
     if as_json:
         print(json.dumps([sheet.to_dict() for sheet in sheets], indent=1))
         return
@@ -249,12 +237,12 @@ def methods(
     width = max(map(len, LEGEND))
     print("\nOf several lines of a logit the first that applies counts.")
     print("\n".join(f"  {name:<{width}}  {meaning}" for name, meaning in LEGEND.items()))
-    if left := [str(each) for each in wanted if each not in fitting]:
+    if left := [str(known) for known in wanted if known not in fitting]:
         print(f"\nNot for a model {'with' if encoder else 'without'} an encoder: {', '.join(left)}")
 
 
 def fits(method: Method, *, encoder_decoder: bool) -> bool:
-    """Whether a model of this kind can have it: e needs an encoder, and the second pass of wbwr none."""
+    """Whether a model of this kind can have the method: e needs an encoder, wbwr a model without one."""
     from unbottle.method import LETTERS
 
     needs_encoder = any(LETTERS[letter].needs_source for letter in method.letters)

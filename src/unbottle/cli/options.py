@@ -1,7 +1,4 @@
-"""What can be refused at once: importing torch and transformers takes seconds, and a typo should not.
-
-What was not read: counted, and told on stderr.
-"""
+"""Options that several commands share, and checks of their values before torch is imported, which takes seconds."""
 
 from __future__ import annotations
 
@@ -13,37 +10,31 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from unbottle import hub_access
-from unbottle.data.sources import NAMED_TEXTS, PYTHON, check_place
+from unbottle.data.sources import NAMED_TEXTS, PYTHON
+from unbottle.data.sources import check_place as check_place  # for the commands
 from unbottle.method import Method, UnknownLetterError
 
 if TYPE_CHECKING:
     from unbottle.eval.generation import Prediction
 
 
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # what else is missing is not looked for there
-DEMO_MODEL = "smollm2"  # known wherever a model is taken: SmolLM2-135M-Instruct, from the package index
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # other names are not looked up on the Hub
+DEMO_MODEL = "smollm2"  # accepted wherever a model is: SmolLM2-135M-Instruct, from the package index
 MODEL_HELP = f"A folder or a hub model, with a head or without; or {DEMO_MODEL}."
 MODELS_HELP = f"Folders or hub models, with a head or without; or {DEMO_MODEL}."
 TEXT_HELP = f"A text file, jsonl, csv, parquet, folder, hub data set, {', '.join(NAMED_TEXTS)} or {PYTHON}."
-PLAIN = "plain"  # a row of a comparison: the model as it came
+PLAIN = "plain"  # a row of a comparison: the model without a head
 STDIN = "-"
 
-__all__ = [
-    "DEMO_MODEL",
-    "HUB_NAME",
-    "MODELS_HELP",
-    "MODEL_HELP",
-    "TEXT_HELP",
-    "check_choice",
-    "check_file",
-    "check_method",
-    "check_model",
-    "check_place",
-    "is_demo_model",
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the full configuration and exit.")]
+OutputFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")]
+SamplingSeed = Annotated[int, typer.Option(metavar="N", help="Random seed for sampling.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:
@@ -52,8 +43,10 @@ def check_choice(name: str, value: str, known: Sequence[str]) -> None:
 
 
 def check_method(text: str | None) -> None:
-    """A method, or one with options behind it (form=steady). A letter that is not known here is left to those who
-    import all partitions."""
+    """Raise MethodError for a method that cannot be parsed; it may have options behind it, as in form=scaled.
+
+    An unknown letter is left to code that imports all partitions.
+    """
     name = " ".join(word for word in (text or PLAIN).split() if "=" not in word)
     if name != PLAIN:
         with contextlib.suppress(UnknownLetterError):
@@ -61,7 +54,7 @@ def check_method(text: str | None) -> None:
 
 
 def check_model(path: str | None) -> None:
-    """A folder with a config.json that is JSON, a model that the hub has or its cache holds, or that of the demo."""
+    """Raise ValueError unless this is a folder with a config.json, a model of the Hub or its cache, or smollm2."""
     if path is None or is_demo_model(path):
         return
     config = Path(path) / "config.json"
@@ -70,7 +63,7 @@ def check_model(path: str | None) -> None:
             json.loads(config.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise ValueError(
-                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
+                f"model {path!r} has a config.json that is not valid JSON. Save the model again."
             ) from error
     elif Path(path).exists() or not HUB_NAME.fullmatch(path):
         raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
@@ -81,26 +74,27 @@ def check_model(path: str | None) -> None:
 
 
 def is_demo_model(path: str) -> bool:
-    """A folder of that name comes first."""
+    """Whether a path is the name of the demo model; a folder of that name comes first."""
     return path == DEMO_MODEL and not Path(path).exists()
 
 
 def check_file(path: str | Path | None) -> None:
-    """A file that is to be read; - is stdin."""
+    """Raise FileNotFoundError for an input file that does not exist; - is stdin."""
     if path is not None and str(path) != STDIN and not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 class Dropped:
-    """Counts predictions of texts that were cut or empty. `name` is that of the model, where there are several."""
+    """Counts texts that were truncated or empty. `name` is that of the model, where there are several."""
 
     def __init__(self, read: str, written: str, end: str, *, name: str = "") -> None:
         self.read, self.written, self.end = read, written, end
         self.name = f"{name}: " if name else ""
         self.documents = self.cut = self.tokens = self.empty = 0
 
-    def watch(self, found: Iterable[Prediction]) -> Iterator[Prediction]:
-        for prediction in found:
+    def watch(self, predictions: Iterable[Prediction]) -> Iterator[Prediction]:
+        """The predictions, counted as they pass."""
+        for prediction in predictions:
             self.documents += 1
             self.cut += prediction.dropped > 0
             self.tokens += prediction.dropped
@@ -108,15 +102,13 @@ class Dropped:
             yield prediction
 
     def tell(self) -> None:
+        """Print the counts on stderr, if there are any."""
         if self.cut:
-            what = f"the {self.read} is" if self.documents == 1 else f"{self.cut} of {self.documents} {self.read}s are"
-            self._print(f"warning: {self.name}{what} too long: {self.tokens:,} tokens at the {self.end} were dropped.")
+            dropped = f"too long: {self.tokens:,} tokens at the {self.end} were dropped."
+            print(f"unbottle: warning: {self.name}{self._subject(self.cut)} {dropped}", file=sys.stderr)
         if self.empty:
-            what = (
-                f"the {self.read} is" if self.documents == 1 else f"{self.empty} of {self.documents} {self.read}s are"
-            )
-            self._print(f"note: {self.name}{what} empty, and so is the {self.written}.")
+            empty = f"empty, and so is the {self.written}."
+            print(f"unbottle: note: {self.name}{self._subject(self.empty)} {empty}", file=sys.stderr)
 
-    @staticmethod
-    def _print(text: str) -> None:
-        print(f"unbottle: {text}", file=sys.stderr)
+    def _subject(self, count: int) -> str:
+        return f"the {self.read} is" if self.documents == 1 else f"{count} of {self.documents} {self.read}s are"

@@ -1,20 +1,15 @@
-"""What people read: boxes, colours and whole words on a terminal, the plain text everywhere else.
-
-What a command leaves behind: files that are there as a whole or not at all.
-"""
+"""Output of commands: formatted on a terminal, plain text elsewhere; config.json and result.json of a run."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import json
-import os
 import platform
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from unbottle.files import whole_disk
+from unbottle.files import writable_folder, write_json
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -22,7 +17,7 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def show(markdown: str) -> None:
-    """Print Markdown: drawn on a terminal, as it is where another program reads it."""
+    """Print Markdown, formatted on a terminal."""
     if not is_terminal():
         print(markdown)
         return
@@ -33,7 +28,7 @@ def show(markdown: str) -> None:
 
 
 def show_text(text: str, stream: TextIO | None = None, *, style: str = "") -> None:
-    """Print text, which a terminal gets in lines that end between words."""
+    """Print text, wrapped at words on a terminal."""
     stream = sys.stdout if stream is None else stream
     if not is_terminal(stream):
         print(text, file=stream)
@@ -44,8 +39,8 @@ def show_text(text: str, stream: TextIO | None = None, *, style: str = "") -> No
     Console(file=stream).print(Text(text, style=style), highlight=False)
 
 
-def config_of(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All that a run was told, and by which versions it was carried out."""
+def config_of(command: str, settings: Mapping[str, object]) -> dict[str, object]:
+    """The content of config.json: the command, its settings and the versions of what ran it."""
     versions = {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")}
     return {
         "command": command,
@@ -55,42 +50,25 @@ def config_of(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prepare(folder: Path | None) -> None:
-    """Make the folder, or refuse, before any work is done."""
-    if folder is None:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    probe = folder / ".writable"
-    probe.touch()
-    probe.unlink(missing_ok=True)  # another process may probe at the same time
+    """Create the output folder, or raise OSError, before any work is done."""
+    if folder is not None:
+        writable_folder(folder)
 
 
 def prepare_file(path: Path | None) -> None:
-    """The same for a file: its folder is there, and it is none itself."""
+    """The same for an output file and its folder."""
     if path is None:
         return
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder. Name a file to write to.")
     if path.parent.exists() and not path.parent.is_dir():
-        raise NotADirectoryError(f"{path}: can not be written ({path.parent}: Not a directory).")
-    prepare(path.parent)
+        raise NotADirectoryError(f"{path}: cannot be written ({path.parent}: Not a directory).")
+    writable_folder(path.parent)
 
 
-def write_run(folder: Path | None, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """config.json and result.json; the last line printed names the folder."""
-    if folder is None:
-        return
-    for name, data in (("config", config), ("result", result)):
-        write_text(folder / f"{name}.json", json.dumps(data, indent=1) + "\n")
-    print(f"\nWritten to {folder}: config.json, result.json")
-
-
-def write_text(path: Path, text: str) -> None:
-    """The whole file, or what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        with whole_disk(path.parent):
-            unfinished.write_text(text, encoding="utf-8")
-            os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+def write_run(folder: Path | None, config: Mapping[str, object], result: Mapping[str, object]) -> None:
+    """Write config.json and result.json, and print the name of the folder as the last line."""
+    if folder is not None:
+        write_json(folder / "config.json", config)
+        write_json(folder / "result.json", result)
+        print(f"\nWritten to {folder}: config.json, result.json")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from unbottle.cli.options import DryRun
+
 EXAMPLES = """
 unbottle report runs/demo
 unbottle report runs/perplexity runs/probe --output both.html
@@ -16,16 +18,17 @@ unbottle report results/cpu results/bench --title "All results" --output results
 
 
 def report(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or folders that hold some.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title.")] = "Unbottle: results",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config, do nothing.")] = False,
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or folders with runs in them.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")] = Path("report.html"),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page.")] = "Unbottle: results",
+    dry_run: DryRun = False,
 ) -> None:
-    """Make one page of the results of demo, eval perplexity, eval probe, eval summaries, bench and reproduce.
+    """Make one HTML page of the results of demo, eval perplexity, eval probe, eval summaries, bench and reproduce.
 
-    The page is a single file with tables and pictures inside; it loads nothing from anywhere.
+    The page is a single file that contains its pictures and loads nothing.
     """
-    from unbottle.cli.output import config_of, prepare_file, write_text
+    from unbottle.cli.output import config_of, prepare_file
+    from unbottle.files import write_text
 
     config = config_of("report", {"runs": run, "output": str(output), "title": title})
     if dry_run:
@@ -33,9 +36,9 @@ def report(
         return
     prepare_file(output)
     from unbottle.report.page import Section, page
-    from unbottle.report.runs import runs_in, sections_of
+    from unbottle.report.sections import find_runs, sections_of
 
-    folders = [folder for path in run for folder in runs_in(Path(path))]
+    folders = [folder for path in run for folder in find_runs(Path(path))]
     sections = [
         Section(title=section.title if len(folders) == 1 else f"{folder}: {section.title}", body=section.body)
         for folder in folders

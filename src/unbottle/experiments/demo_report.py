@@ -10,7 +10,7 @@ from statistics import fmean
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from unbottle.bench.cases import PLAIN, Group, Point, Settings, Shape, Variant
+from unbottle.bench.cases import PLAIN, CaseGroup, HeadVariant, Point, Shape
 from unbottle.bench.run import Bench
 from unbottle.eval.inference import evaluating
 from unbottle.experiments.paired import PairedLosses, WindowLosses
@@ -76,7 +76,7 @@ def measure_cost(
         vocabulary=config.vocab_size,
         positions=POSITIONS.get(config.model_type, "max_position_embeddings"),
     )
-    variants = tuple(Variant(method=method) for method in (PLAIN, *methods))
+    variants = tuple(HeadVariant(method=method) for method in (PLAIN, *methods))
     context = min(DECODING_CONTEXT, length)
     forward = Point(shape=shape, measure="forward", batch=1, length=length)
     decode = Point(shape=shape, measure="decode", batch=1, length=length, context=context)
@@ -87,7 +87,7 @@ def measure_cost(
     rows: list[Json] = []
     for number, (point, settings) in enumerate(runs):
         report = portion(progress, number, 1, len(runs))
-        bench = Bench(settings, report=report, groups=[Group(point=point, variants=variants)])
+        bench = Bench(settings, report=report, groups=[CaseGroup(point=point, variants=variants)])
         bench.run()
         rows += [row.to_dict() for row in bench.rows]
     return rows

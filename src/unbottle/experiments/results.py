@@ -17,7 +17,7 @@ from unbottle.bench.run import machine
 from unbottle.experiments.presets import Json, Preset
 from unbottle.experiments.row_spec import RowSpec
 from unbottle.experiments.workspace import LanguageWorkspace, Workspace, same_settings
-from unbottle.files import put_file, read_json, waiting, whole_disk
+from unbottle.files import file_lock, read_json, write_text
 from unbottle.tables import Estimate, Table
 
 BROKEN = "broken"  # the only metric of a row whose training diverged: why
@@ -142,12 +142,12 @@ class Results:
 
     def refresh(self) -> Results:
         """Read what other processes have written meanwhile."""
-        with waiting(self.folder / ".lock"):
+        with file_lock(self.folder / ".lock"):
             self._read()
         return self
 
     def add(self, row: ResultRow) -> None:
-        with waiting(self.folder / ".lock"):
+        with file_lock(self.folder / ".lock"):
             self._read()
             if row.key in self:
                 return  # another process was faster
@@ -157,7 +157,7 @@ class Results:
 
     def finish(self, together: Json) -> None:
         """Store what depends on all rows, and write all files once more."""
-        with waiting(self.folder / ".lock"):
+        with file_lock(self.folder / ".lock"):
             self._read()
             self.together = together or self.together
             self._write()
@@ -229,8 +229,8 @@ class Results:
             "rows": [row.to_json() for row in self.rows],
             "together": self.together,
         }
-        _write_text(self.folder / "results.json", compact_lists(json.dumps(data, indent=1)) + "\n")
-        _write_text(self.folder / "table.md", self.markdown() + "\n")
+        write_text(self.folder / "results.json", compact_lists(json.dumps(data, indent=1)) + "\n")
+        write_text(self.folder / "table.md", self.markdown() + "\n")
         if self.experiment.plot is not None and importlib.util.find_spec("matplotlib"):
             self.experiment.plot([row for row in self.sorted() if not row.is_broken], self.folder / "plot.png")
 
@@ -253,11 +253,3 @@ def compact_lists(text: str) -> str:
     for inner in (r"[^\[\]{}\"]", r"(?:[^\[\]{}\"]|\[[^\[\]{}\"]*\])"):
         text = re.sub(rf"\[\s+({inner}*?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
     return text
-
-
-def _write_text(path: Path, text: str) -> None:
-    """Replace a file as a whole, or leave it as it was."""
-    part = path.with_suffix(path.suffix + ".part")
-    with whole_disk(path.parent):
-        part.write_text(text, encoding="utf-8")
-        put_file(part, path)

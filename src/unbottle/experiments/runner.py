@@ -14,7 +14,7 @@ from unbottle.experiments.presets import Json
 from unbottle.experiments.results import BROKEN, Experiment, ResultRow, Results, RowKey
 from unbottle.experiments.row_spec import RowSpec
 from unbottle.experiments.workspace import Workspace, portion
-from unbottle.files import free, waiting
+from unbottle.files import file_lock, try_lock
 from unbottle.progress import Progress
 from unbottle.train.divergence import DivergenceError
 
@@ -35,7 +35,7 @@ def run_experiment(experiment: Experiment, workspace: Workspace, folder: Path, r
         while remaining:
             row = _run_free_row(experiment, workspace, results, remaining, steps, weights)
             if row is None:  # other processes work on all that is left
-                with waiting(_lock(remaining[0], workspace)):
+                with file_lock(_lock(remaining[0], workspace)):
                     pass
             else:
                 remaining.remove(row)
@@ -60,7 +60,7 @@ def _run_free_row(
 ) -> RowKey | None:
     """Run the first row that no other process works on; None if there is none."""
     for row in rows:
-        with free(_lock(row, workspace)) as acquired:
+        with try_lock(_lock(row, workspace)) as acquired:
             if acquired:
                 title = f"{experiment.name}, {row.size}, {RowSpec.parse(row.method).title}, seed {row.seed}"
                 with steps.step(title, weights[row]) as workspace.progress:

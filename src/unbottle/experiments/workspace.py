@@ -44,7 +44,7 @@ from unbottle.experiments.corpora import (
 )
 from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Backbone, Json, LanguagePreset, Preset, SummaryPreset
 from unbottle.experiments.row_spec import RowSpec
-from unbottle.files import read_json, waiting, whole_disk, write_json
+from unbottle.files import explain_full_disk, file_lock, read_json, write_json
 from unbottle.hf.pretrained import NO_CODE, SAFE, prefix_of
 from unbottle.hub_access import quick_hub
 from unbottle.progress import Progress
@@ -78,7 +78,7 @@ class Workspace(ABC):
         self._refuse_other_settings()
         self.check_data()  # before anything is written
         folder.mkdir(parents=True, exist_ok=True)
-        with waiting(folder / ".lab.lock"):
+        with file_lock(folder / ".lab.lock"):
             self._refuse_other_settings()
             if not (folder / self.settings_file).exists() or not self._holds_work():
                 write_json(folder / self.settings_file, self.identity)
@@ -160,7 +160,7 @@ class Workspace(ABC):
             with quick_hub(pretrained):
                 return load_tokenizer(pretrained)
         folder = self.tokenizer_folder
-        with waiting(self.folder / ".tokenizer.lock"), whole_disk(self.folder):
+        with file_lock(self.folder / ".tokenizer.lock"), explain_full_disk(self.folder):
             if not folder.exists():
                 assert self.preset.vocabulary is not None, "the preset of a backbone to train has a vocabulary size"
                 self.progress(0, 1, "training a tokenizer")
@@ -245,7 +245,7 @@ class Workspace(ABC):
         settings: RunSettings,
         size: str,
     ) -> Path:
-        with waiting(folder.with_name(f".{folder.name}.lock")):
+        with file_lock(folder.with_name(f".{folder.name}.lock")):
             if not (folder / "model").exists():
                 model = make_model()
                 what = "training" if hasattr(model, "head") else f"training the backbone {size}"

@@ -1,5 +1,1 @@
-"""Tables and plots from result files."""
-
-from unbottle.tables import Estimate, Table
-
-__all__ = ["Estimate", "Table"]
+"""Results of earlier runs as one HTML page, and plots of them."""

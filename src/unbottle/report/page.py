@@ -1,113 +1,128 @@
-"""Pieces of a page. Whatever is shown is escaped here, so nothing that a model or a file says becomes markup.
+"""The report page: Jinja templates, rendered into one HTML file that loads nothing.
 
-markdown: the Markdown that our own commands write, as HTML: headings, tables, paragraphs.
-
-page: one HTML file that needs nothing else: no script, no font, no picture from elsewhere.
+Templates escape whatever they show, so that no text of a model or a file becomes markup.
 """
 
 from __future__ import annotations
 
-import base64
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
-from pathlib import Path
+from statistics import fmean
 
-NUMBER = re.compile(r"[-+]?[\d.,]+(e[+-]?\d+)?( ?%|x)?( ± [\d.]+)?|inf|")
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup, escape
 
+from unbottle.report.palette import PARTITIONS, SERIES, colour_of, stylesheet
+from unbottle.tables import Table
 
-def paragraph(text: str, kind: str = "") -> str:
-    return f"<p{_kind(kind)}>{inline(text)}</p>"
-
-
-def inline(text: str) -> str:
-    """A text, `code` between backticks."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
-def heading(text: str) -> str:
-    return f"<h3>{inline(text)}</h3>"
-
-
-def preformatted(text: str, kind: str = "") -> str:
-    return f"<pre{_kind(kind)}>{escape(text)}</pre>"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[tuple[int, int]] = ()) -> str:
-    """Columns of numbers stand right; `best` are the places (row, column) that are set off."""
-    numeric = [column > 0 and all(NUMBER.fullmatch(row[column]) for row in rows) for column in range(len(header))]
-
-    def cell(tag: str, text: str, column: int, row: int = -1) -> str:
-        kinds = ["number"] * numeric[column] + ["best"] * ((row, column) in best)
-        return f"<{tag}{_kind(' '.join(kinds))}>{inline(text)}</{tag}>"
-
-    head = "".join(cell("th", text, column) for column, text in enumerate(header))
-    body = "".join(
-        f"<tr>{''.join(cell('td', text, column, number) for column, text in enumerate(row))}</tr>"
-        for number, row in enumerate(rows)
-    )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def picture(path: Path, alt: str) -> str:
-    """A PNG file, inside the page."""
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
-    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{data}">'
-
-
-def _kind(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""
-
-
-def markdown(text: str) -> list[str]:
-    """A piece for each block. Headings of any depth look alike; the page has its own above them."""
-    found = []
-    for block in text.strip().split("\n\n"):
-        lines = block.strip().splitlines()
-        if not lines:
-            continue
-        if lines[0].startswith("#"):
-            found.append(heading(lines[0].lstrip("# ")))
-            lines = lines[1:]
-        if lines and lines[0].startswith("|"):
-            rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
-            found.append(table(rows[0], rows[2:]))
-        elif lines:
-            found.append(paragraph(" ".join(lines), "quiet"))
-    return found
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
+PACKAGE = "unbottle.report"
+DARK = "@media (prefers-color-scheme: dark) { :root {} }"
+VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+WIDTH, VALUE_WIDTH, LETTER_WIDTH = 480, 60, 7.3  # of a bar chart, of the numbers right of its bars, of a letter
+BAR, GAP, GROUP_GAP = 18, 4, 14  # heights
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of a page with its own heading; `body` is HTML, made by unbottle.report.page and its neighbours."""
+    """A part of a page with a heading of its own."""
 
     title: str
-    body: tuple[str, ...]
+    body: Markup
 
 
-def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
-    """All sections below each other."""
-    style = (files("unbottle.report") / "page.css").read_text(encoding="utf-8")
-    parts = [paragraph(lead)] if lead else []
-    for section in sections:
-        parts += [f"<h2>{escape(section.title)}</h2>", *section.body]
-    return PAGE.format(title=escape(title), style=style, body="\n".join(parts))
+def page(title: str, sections: Sequence[Section]) -> str:
+    """The whole page, its style included."""
+    style = stylesheet(DARK) + "".join(
+        (files(PACKAGE) / name).read_text(encoding="utf-8") for name in ("page.css", "widgets.css")
+    )
+    template = environment().get_template("page.html")
+    return template.render(title=title, sections=sections, style=Markup(style)) + "\n"
+
+
+def render(template: str, macro: str, values: Mapping[str, object], *, package: str = PACKAGE) -> Markup:
+    """One macro of a template of a package, as HTML."""
+    return Markup(getattr(environment(package).get_template(template).module, macro)(**values).strip())
+
+
+@functools.cache
+def environment(package: str = PACKAGE) -> Environment:
+    """Templates of a package and of the report, with what they call."""
+    loader = ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, PACKAGE))])
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"code": code, "visible": visible}
+    environment.globals |= {"colour_of": colour_of, "percent": "{:.1%}".format}
+    return environment
+
+
+def code(text: str) -> Markup:
+    """A text with `code` between backticks."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def visible(text: str) -> Markup:
+    """A token as people can read it: whitespace and unprintable characters are written out."""
+    parts = [
+        Markup('<span class="ub-faint">{}</span>').format(VISIBLE[character])
+        if character in VISIBLE
+        else escape(character if character.isprintable() else f"\\u{ord(character):04x}")
+        for character in text
+    ]
+    return Markup("").join(parts) or Markup('<span class="ub-faint">(nothing)</span>')
+
+
+def in_order(partitions: Iterable[str]) -> list[str]:
+    """Each partition once, known ones first and in the order of the palette."""
+    occurring = {*partitions}
+    return [name for name in PARTITIONS if name in occurring] + sorted(occurring - {*PARTITIONS})
+
+
+def markdown_blocks(text: str) -> list[tuple[str, str | Table]]:
+    """The blocks of a Markdown file of ours: "heading", "table" and "paragraph" with what they hold."""
+    blocks: list[tuple[str, str | Table]] = []
+    for lines in (block.strip().splitlines() for block in text.strip().split("\n\n")):
+        if lines and lines[0].startswith("#"):
+            blocks.append(("heading", lines.pop(0).lstrip("# ")))
+        if lines and lines[0].startswith("|"):
+            blocks.append(("table", Table.from_markdown(lines)))
+        elif lines:
+            blocks.append(("paragraph", " ".join(lines)))
+    return blocks
+
+
+def bar_chart(groups: Mapping[str, Mapping[str, Sequence[float]]], *, label: str, digits: int = 2) -> dict[str, object]:
+    """The shapes of horizontal bars, group by group: means, and dots for the values if there are several.
+
+    All bars start at 0, so that their lengths compare. A group with an empty title has no heading.
+    """
+    most = max((value for group in groups.values() for values in group.values() for value in values), default=1.0)
+    names = [*dict.fromkeys(name for group in groups.values() for name in group)]
+    left = min(WIDTH / 2, LETTER_WIDTH * max(map(len, names), default=0) + 10)
+    scale = (WIDTH - left - VALUE_WIDTH) / (most or 1.0)
+    texts, bars, dots, y = [], [], [], 0.0
+    for title, group in groups.items():
+        if title:
+            texts.append({"x": 0, "y": y + 14, "text": title, "kind": "bold"})
+            y += 22
+        for name, values in group.items():
+            mean = fmean(values)
+            end = left + scale * max(mean, 0.0, *values)
+            bars.append(
+                {
+                    "x": round(left, 1),
+                    "y": y,
+                    "width": round(max(mean * scale, 0.0), 1),
+                    "height": BAR,
+                    "colour": SERIES[names.index(name) % len(SERIES)].css,
+                }
+            )
+            texts.append({"x": round(left - 8, 1), "y": y + 13, "text": name, "kind": "end"})
+            texts.append({"x": round(end + 8, 1), "y": y + 13, "text": f"{mean:.{digits}f}"})
+            if len(values) > 1:
+                dots += [{"x": round(left + value * scale, 1), "y": y + BAR / 2} for value in values]
+            y += BAR + GAP
+        y += GROUP_GAP
+    texts.append({"x": 0, "y": y + 4, "text": label, "kind": "quiet"})
+    return {"texts": texts, "bars": bars, "dots": dots, "width": WIDTH, "height": round(y + 12), "label": label}

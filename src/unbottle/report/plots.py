@@ -1,4 +1,4 @@
-"""Plots of results: how far each method is from the first one, and loss against size."""
+"""Plots of results: methods beside a reference, and loss against size."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
+from unbottle.report.palette import PARTITIONS, SERIES
 from unbottle.tables import Estimate
 
-BLUE, GREY = "#1f5fa8", "#b8bec6"
+GREY = "#b8bec6"
 
 
 def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | None = None) -> None:
-    """One dot for each method, with its standard error; a line marks the method that others are compared with."""
+    """One dot for each method, with its standard error; a line marks the reference."""
     names = list(values)
     figure, axes = plt.subplots(figsize=(7.5, 0.32 * len(names) + 1.2), layout="constrained")
     heights = range(len(names))[::-1]
     errors = [values[name].error or 0 for name in names]
-    axes.errorbar([values[name].mean for name in names], heights, xerr=errors, fmt="o", color=BLUE, capsize=3)
+    colour = PARTITIONS["PE"].light
+    axes.errorbar([values[name].mean for name in names], heights, xerr=errors, fmt="o", color=colour, capsize=3)
     if mark is not None and mark in values:
         axes.axvline(values[mark].mean, color=GREY, linewidth=1, zorder=0)
     axes.set_yticks(list(heights), names)
@@ -35,6 +37,7 @@ def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | 
 def curves(lines: Mapping[str, Sequence[tuple[float, Estimate]]], path: Path, *, x: str, y: str) -> None:
     """One line for each method through its sizes, on a logarithmic axis."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    axes.set_prop_cycle(color=[colour.light for colour in SERIES])
     for name, points in lines.items():
         errors = [estimate.error or 0 for _, estimate in points]
         xs, ys = [size for size, _ in points], [estimate.mean for _, estimate in points]

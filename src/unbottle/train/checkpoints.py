@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from unbottle.files import put_folder, whole_disk, write_json
+from unbottle.files import explain_full_disk, replace_folder, write_json
 
 PREFIX = "checkpoint-"
 MANIFEST = "manifest.json"
@@ -28,11 +28,11 @@ BLOCK = 1 << 20
 
 def seal(temporary: Path, folder: Path) -> Path:
     """Add a manifest to a checkpoint that was written elsewhere, and move it into `folder`. Returns its final path."""
-    with whole_disk(folder):
+    with explain_full_disk(folder):
         files = sorted(path for path in temporary.rglob("*") if path.is_file())
         manifest = {path.relative_to(temporary).as_posix(): _size_and_crc(path) for path in files}
         write_json(temporary / MANIFEST, manifest)
-        put_folder(temporary, folder / temporary.name)
+        replace_folder(temporary, folder / temporary.name)
     return folder / temporary.name
 
 

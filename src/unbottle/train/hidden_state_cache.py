@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from unbottle.files import LOCK, put_file, read_json, waiting, whole_disk, write_json
+from unbottle.files import LOCK, explain_full_disk, file_lock, read_json, replace_file, write_json
 from unbottle.hf.head_inputs import layers_of
 from unbottle.hf.model_identity import weights_digest
 from unbottle.hf.modeling import HeadMixin
@@ -72,7 +72,7 @@ class StateStore:
     @torch.no_grad()
     def fill(self, windows: Windows, layers: Callable[[Row], Tensor], batch_size: int, report: Progress) -> None:
         """Compute and write what is missing. Several processes share the files of the store among them."""
-        with waiting(self.folder / LOCK) if is_first() else contextlib.nullcontext():
+        with file_lock(self.folder / LOCK) if is_first() else contextlib.nullcontext():
             missing = on_first_process(self._missing)
             mine = missing[rank() :: world_size()]
             for done, shard in enumerate(mine):
@@ -84,9 +84,9 @@ class StateStore:
                     work = done + (start + len(batch)) / len(indices)
                     report(work, len(mine), f"hidden states, part {shard + 1} of {self.shards}")
                 temporary = self._file(shard).with_suffix(".writing")
-                with whole_disk(self.folder):
+                with explain_full_disk(self.folder):
                     save_file({LAYERS: states}, temporary, {STORE: self.folder.name, CHECKSUM: _checksum(states)})
-                    put_file(temporary, self._file(shard))
+                    replace_file(temporary, self._file(shard))
             barrier()
 
     def _missing(self) -> list[int]:

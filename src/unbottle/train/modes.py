@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.pytorch_utils import Conv1D
 
-from unbottle.files import put_folder, whole_disk
+from unbottle.files import explain_full_disk, replace_folder
 from unbottle.hf.head_inputs import states
 from unbottle.hf.model_card import FILE, TrainingRecord, model_card
 from unbottle.hf.modeling import HeadMixin
@@ -126,13 +126,13 @@ def save_folder(
     def write() -> None:
         temporary = final.with_name(f".{final.name}.writing")
         shutil.rmtree(temporary, ignore_errors=True)
-        with whole_disk(final.parent):
+        with explain_full_disk(final.parent):
             cast("PreTrainedModel", model).save_pretrained(temporary, state_dict=state_dict)
             if training is not None and isinstance(model, HeadMixin):
                 model_card(model, training=training).save(temporary / FILE)
             if tokenizer is not None:
                 tokenizer.save_pretrained(temporary)
-            put_folder(temporary, final)
+            replace_folder(temporary, final)
 
     on_first_process(write)
 

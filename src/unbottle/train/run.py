@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer_utils import IntervalStrategy
 
-from unbottle.files import locked, read_json, write_json
+from unbottle.files import folder_lock, read_json, write_json
 from unbottle.head.projection import OLD_NAMES, current_name
 from unbottle.hf.attach import innermost
 from unbottle.hf.integrations.callbacks import HeadGradientCallback
@@ -129,7 +129,7 @@ def run(
         args.eval_strategy = IntervalStrategy.NO
     preemption = Preemption(folder)
     with ExitStack() as stack, quiet_logging(), preemption.listening():
-        on_first_process(lambda: stack.enter_context(locked(folder)))
+        on_first_process(lambda: stack.enter_context(folder_lock(folder)))
         this_run = identity(model, train, valid, args)
         check_same_everywhere(this_run)
         record = on_first_process(lambda: claim(folder, this_run))

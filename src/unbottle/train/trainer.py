@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, Trainer, set_seed
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput
 
-from unbottle.files import read_json, whole_disk, write_json
+from unbottle.files import explain_full_disk, read_json, write_json
 from unbottle.train.arguments import HeadTrainingArguments
 from unbottle.train.checkpoints import (
     PREFIX,
@@ -314,7 +314,7 @@ class HeadTrainer(Trainer):
         temporary = self.folder / WRITING / f"{PREFIX}{self.state.global_step}"
         on_first_process(lambda: fresh_folder(temporary))
         self.store_flos()
-        with whole_disk(self.folder / CHECKPOINTS):
+        with explain_full_disk(self.folder / CHECKPOINTS):
             try:
                 self._write_checkpoint(temporary)
                 barrier()

@@ -43,8 +43,8 @@ def online(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_reachable(session: Session, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "get_session", lambda: session)
-    monkeypatch.setattr(reach, "SECONDS", 0.2)
+    monkeypatch.setattr(hub_access, "get_session", lambda: session)
+    monkeypatch.setattr(hub_access, "SECONDS", 0.2)
     start = time.monotonic()
     assert hub_access.reachable() is hub_access.reachable() is answers
     assert time.monotonic() - start < 2
@@ -52,7 +52,7 @@ def test_reachable(session: Session, answers: bool, monkeypatch: pytest.MonkeyPa
 
 
 def test_offline_inside_and_only_there(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(reach, "get_session", lambda: Session(error=OSError()))
+    monkeypatch.setattr(hub_access, "get_session", lambda: Session(error=OSError()))
     with hub_access.quick_hub("gpt2"):
         assert constants.is_offline_mode()
     assert not constants.is_offline_mode()
@@ -61,12 +61,12 @@ def test_offline_inside_and_only_there(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_a_name_of_nothing_fails_soon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(reach, "get_session", lambda: Session(error=OSError()))
+    monkeypatch.setattr(hub_access, "get_session", lambda: Session(error=OSError()))
     start = time.monotonic()
     assert main(["generate", "owner/no-such-model", "--prompt", "a"]) == 2
     assert time.monotonic() - start < 5
     assert capsys.readouterr().err == (
-        "unbottle: error: model 'owner/no-such-model' is no folder here, and the Hub can not be reached. Give a folder "
+        "unbottle: error: model 'owner/no-such-model' is no folder here, and the Hub cannot be reached. Give a folder "
         "that save_pretrained wrote, or smollm2.\n"
     )
 
@@ -77,7 +77,7 @@ NOT_FOUND = RepositoryNotFoundError.__new__(RepositoryNotFoundError)  # its cons
 @pytest.mark.parametrize(
     ("answers", "repository", "said"),
     [
-        (False, None, "the Hub can not be reached"),
+        (False, None, "the Hub cannot be reached"),
         (True, NOT_FOUND, "the Hub has no public model of this name"),
         (True, TimeoutError(), ""),  # who downloads it finds out
         (True, None, ""),
@@ -91,7 +91,7 @@ def test_what_is_unavailable(answers, repository, said, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-        patch.setattr(reach, "reachable", lambda: answers)
+        patch.setattr(hub_access, "reachable", lambda: answers)
         patch.setattr(hub_access.HfApi, "repo_info", repo_info)
         assert hub_access.unavailable("owner/name") == said
         (tmp_path / "models--owner--name" / "snapshots" / "1").mkdir(parents=True)

@@ -3,22 +3,22 @@
 import pytest
 from tiny_shapes import TINY
 
-from unbottle.bench.cases import Point, Settings, Variant
+from unbottle.bench.cases import BenchSettings, HeadVariant, Point
 from unbottle.bench.report import document
-from unbottle.bench.run import Limit, Row
+from unbottle.bench.run import Limit, Measurement
 from unbottle.bench.timing import Time
 
 MACHINE = {"processor": "A processor", "cores": 2, "system": "Linux", "versions": {"torch": "2"}}
 
 
-def row(method: str = "softmax+c", axis: str | None = None, **changes: object) -> Row:
+def row(method: str = "softmax+c", axis: str | None = None, **changes: object) -> Measurement:
     point = Point(shape=TINY, measure="train", batch=2, length=50, axis=axis, value=50 if axis else None)
     given = {
         "times": (Time(3, 6), Time(900, 900), Time(1, 2), Time(2, 3)),
         "plain": (Time(5, 4), Time(0.001, 0.001), Time(5, 5)),
         "limit": Limit(1.5, 0.5),
     }
-    return Row(point=point, variant=Variant(method=method), **given | changes)
+    return Measurement(point=point, variant=HeadVariant(method=method), **given | changes)
 
 
 def test_ratio_of_medians() -> None:
@@ -36,15 +36,15 @@ def test_memory() -> None:
 
 def test_words() -> None:
     assert row().words == 100
-    decode = Row(
+    decode = Measurement(
         point=Point(shape=TINY, measure="decode", batch=2, length=50, context=16),
-        variant=Variant(), times=(Time(1, 1),), plain=(Time(1, 1),), limit=Limit(),
+        variant=HeadVariant(), times=(Time(1, 1),), plain=(Time(1, 1),), limit=Limit(),
     )  # fmt: skip
     assert decode.words == 2
 
 
 def test_table() -> None:
-    text = document([row(peak_mb=30.0, plain_peak_mb=20.0)], Settings(), MACHINE)
+    text = document([row(peak_mb=30.0, plain_peak_mb=20.0)], BenchSettings(), MACHINE)
     heading, _, names, rule, values, *_ = text.splitlines()
     assert heading == "### tiny (vocabulary 61, batch 2, length 50)"
     assert cells(names) == [
@@ -57,24 +57,26 @@ def test_table() -> None:
 
 
 def test_table_without_memory_and_limits() -> None:
-    text = document([row(limit=Limit())], Settings(), MACHINE)
+    text = document([row(limit=Limit())], BenchSettings(), MACHINE)
     assert cells(text.splitlines()[2]) == ["measure", "method", "CPU ms", "CPU ratio", "wall ms", "wall ratio"]
 
 
 def test_table_along_a_scale() -> None:
-    heading, _, names, _, values, *_ = document([row(axis="T", limit=Limit())], Settings(), MACHINE).splitlines()
+    heading, _, names, _, values, *_ = document([row(axis="T", limit=Limit())], BenchSettings(), MACHINE).splitlines()
     assert heading == "### tiny, T grows (vocabulary 61, batch 2)"
     assert cells(names)[1:5] == ["T", "method", "CPU ms", "CPU ms / word"]
     assert cells(values)[1:5] == ["50", "softmax+c", "4500", "45.0"]
 
 
 def test_document_says_how_and_where() -> None:
-    text = document([row()], Settings(repeats=5), MACHINE)
+    text = document([row()], BenchSettings(repeats=5), MACHINE)
     assert "float32, 2 threads, 5 rounds" in text
     assert "A processor, 2 cores, Linux; torch 2." in text
     assert "Interrupted" not in text
-    assert "Interrupted: this is what was measured so far." in document([row()], Settings(), MACHINE, interrupted=True)
-    assert document([], Settings(), MACHINE) == "Nothing was measured."
+    assert "Interrupted: this is what was measured so far." in document(
+        [row()], BenchSettings(), MACHINE, interrupted=True
+    )
+    assert document([], BenchSettings(), MACHINE) == "Nothing was measured."
 
 
 def cells(line: str) -> list[str]:
