@@ -120,6 +120,7 @@ $(DOCS_READY): pyproject.toml constraints.txt
 
 documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, docs/evidence.md, pictures
 	@$(BIN)/python scripts/readme.py
+	@$(BIN)/python scripts/architecture.py
 	@$(BIN)/python scripts/which_method.py
 	@$(BIN)/python scripts/evidence.py
 	@$(BIN)/python scripts/picture.py

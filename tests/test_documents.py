@@ -71,10 +71,18 @@ def script(name: str) -> dict:
     return runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
 
 
-def test_what_is_generated_in_the_readme() -> None:
-    """The tables of methods, and every number of real models."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert script("readme")["updated"](text) == text, "make documents"
+README = script("readme")
+
+
+@pytest.mark.parametrize("document", README["BLOCKS"])
+def test_generated_blocks(document: str) -> None:
+    """Tables of methods, and every measured number of README and guides."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert README["updated"](document, text) == text, "make documents"
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 135
 
 
 def test_which_method() -> None:
@@ -118,14 +126,22 @@ def test_the_picture(tmp_path: Path) -> None:
     assert {"king", "0.50", "0.25"} <= set(found)
 
 
-def test_the_tree_of_the_readme() -> None:
-    """Every file that it names is there."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    tree = text[text.index("    src/unbottle/") : text.index("## Cite")]
-    there = {path.name for folder in ("src", "tests", "scripts", "examples") for path in (ROOT / folder).rglob("*.py")}
-    named = set(re.findall(r"[\w]+\.py", tree))
-    assert named
-    assert named <= there
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+
+
+def test_file_tree_is_complete() -> None:
+    """It names every file that exists and no other; the comments are free."""
+    architecture = script("architecture")
+    named = {path for path in architecture["tree"](ARCHITECTURE.read_text(encoding="utf-8")) if not path.endswith("/")}
+    assert named == architecture["files"](), "make documents"
+
+
+@pytest.mark.parametrize(("walk", "limit"), [("Walk 1", 15), ("Walk 2", 20), ("Walk 3", 12)])
+def test_walks_name_few_files_that_exist(walk: str, limit: int) -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8").partition(f"## {walk}")[2].partition("\n## ")[0]
+    files = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert 0 < len(files) <= limit
+    assert not [name for name in files if not (ROOT / "src" / "unbottle" / name).exists()]
 
 
 @pytest.fixture
