@@ -1,5 +1,7 @@
 """What the documents say is so: their code runs, their tables are what commands print, their links lead somewhere."""
 
+import importlib
+import json
 import os
 import re
 import runpy
@@ -12,6 +14,9 @@ import torch
 from cases import Case, random_shape
 from contract import agree
 
+from unbottle.cli import reproduce as cli_reproduce
+from unbottle.cli.main import main
+from unbottle.experiments import catalog
 from unbottle.head.partition import PARTITIONS
 from unbottle.method import LETTERS
 
@@ -26,8 +31,12 @@ WITH_CODE = [name for name in DOCUMENTS if name != "CONTRIBUTING.md" and "```pyt
 GENERATED = "reference"
 
 
-def code(document: str) -> list[str]:
+def code(document: str, section: str = "") -> list[str]:
+    """The Python blocks of a document, or of one of its sections."""
     text = (ROOT / document).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        assert text, f"{document} has no section {section!r}"
     return [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 
 
@@ -145,9 +154,9 @@ def test_walks_name_few_files_that_exist(walk: str, limit: int) -> None:
 
 
 @pytest.fixture
-def walk(letters: None, monkeypatch: pytest.MonkeyPatch):
-    """Write what CONTRIBUTING.md has you write, where it says; take it all back afterwards."""
-    partition, reference = code("CONTRIBUTING.md")
+def echo(letters: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Define the partition and the oracle of CONTRIBUTING.md; undo it afterwards."""
+    partition, reference = code("CONTRIBUTING.md", "Your first partition")
     exec(compile(partition, "CONTRIBUTING.md", "exec"), {})
     names = dict(vars(oracle))
     exec(compile(reference, "CONTRIBUTING.md", "exec"), names)
@@ -163,5 +172,40 @@ def walk(letters: None, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("method", ["softmax+w", "softmax+crw:3,6+mi", "mos:2+cw", "pg+w"])
 @pytest.mark.parametrize("convention", ["paper", "release"])
-def test_your_first_partition(walk: None, method: str, convention: str) -> None:
+def test_your_first_partition(echo: None, method: str, convention: str) -> None:
     agree(Case(method, False, random_shape(1), convention=convention))
+
+
+def test_your_first_metric(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary_scores = importlib.import_module("unbottle.eval.summary_scores")  # the package has a function of that name
+    metric, line = code("CONTRIBUTING.md", "Your first metric")
+    names = dict(vars(summary_scores))
+    exec(compile(metric, "CONTRIBUTING.md", "exec"), names)
+    for name, registered in eval("{" + line + "}", names).items():
+        monkeypatch.setitem(summary_scores.METRICS, name, registered)
+    predictions = tmp_path / "predictions.jsonl"
+    examples = [("1", "one two three four", "one two"), ("2", "one two three", "one"), ("3", "one", "")]
+    rows = [{"id": i, "document": document, "summary": "", "prediction": text} for i, document, text in examples]
+    predictions.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    arguments = ["--predictions", str(predictions), "--metrics", "compression", "--output", str(tmp_path / "scores")]
+    assert main(["eval", "summaries", *arguments]) == 0
+    assert "compression" in capsys.readouterr().out
+    result = json.loads((tmp_path / "scores" / "result.json").read_text(encoding="utf-8"))
+    score = result["runs"]["predictions"]["metrics"]["compression"]
+    assert score["value"] == pytest.approx(2.5)
+    assert score["counted"] == 2  # an empty summary has no value
+
+
+def test_your_first_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (experiment,) = code("CONTRIBUTING.md", "Your first experiment")
+    names: dict = {}
+    exec(compile(experiment, "CONTRIBUTING.md", "exec"), names)
+    monkeypatch.setitem(catalog.EXPERIMENTS, "head-sizes", names["HEAD_SIZES"])
+    monkeypatch.setattr(cli_reproduce, "NAMES", (*cli_reproduce.NAMES, "head-sizes"))
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"Anna met {name} near the river ." for name in ("Boris", "Clara") * 900), "utf-8")
+    folders = ["--work", str(tmp_path / "work"), "--output", str(tmp_path / "results")]
+    assert main(["reproduce", "head-sizes", "--preset", "tiny", "--data", str(text), *folders]) == 0
+    table = (tmp_path / "results" / "head-sizes" / "table.md").read_text(encoding="utf-8")
+    assert "Head (M)" in table
+    assert "Softmax + C + Mi" in table
