@@ -100,6 +100,14 @@ def test_which_method() -> None:
     assert script("which_method")["document"]() == text, "make documents"
 
 
+def test_site_has_every_page() -> None:
+    """The menu names every page of docs/ and every page that scripts/build_reference.py writes, and no other."""
+    named = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = [name.removeprefix("docs/") for name in DOCUMENTS if name.startswith("docs/")]
+    modules = [f"api-{name.replace('.', '-')}" for name in script("build_reference")["MODULES"]]
+    assert sorted(named) == sorted([*pages, *(f"reference/{name}.md" for name in ("cli", "methods", *modules))])
+
+
 def words_of_picture(path: Path) -> list[str]:
     """Words and numbers; where they stand depends on the version of matplotlib."""
     return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
