@@ -5,6 +5,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import textwrap
 from pathlib import Path
 
@@ -76,18 +77,36 @@ def test_make_knows_its_targets(document: str) -> None:
     assert wanted <= targets
 
 
+def command_lines(document: str) -> list[list[str]]:
+    """The `unbottle` commands of code blocks, also behind a launcher, as lists of words."""
+    text = (ROOT / document).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^(?: {4,}|(?=unbottle ))(?:\S.* -m )?(unbottle .*)$", text, re.MULTILINE)
+    return [[word for word in shlex.split(line, comments=True)[1:] if word != "..."] for line in lines]
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "results/README.md"])
+def test_its_commands_exist(document: str, capsys: pytest.CaptureFixture) -> None:
+    """Every command and every option that is printed; --help stops it after parsing."""
+    for words in command_lines(document):
+        assert main([*words, "--help"]) == 0, words
+
+
+def test_commands_are_found() -> None:
+    assert ["demo", "--quick"] in command_lines("README.md")
+    assert any("--rdzv" not in words and "--batch" in words for words in command_lines("docs/distributed.md"))
+
+
 def script(name: str) -> dict:
     return runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
 
 
-README = script("readme")
-
-
-@pytest.mark.parametrize("document", README["BLOCKS"])
-def test_generated_blocks(document: str) -> None:
+def test_generated_blocks() -> None:
     """Tables of methods, and every measured number of README and guides."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    assert README["updated"](document, text) == text, "make documents"
+    readme = script("readme")
+    assert "README.md" in readme["BLOCKS"]
+    for document in readme["BLOCKS"]:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        assert readme["updated"](document, text) == text, f"{document}: make documents"
 
 
 def test_readme_is_short() -> None:
