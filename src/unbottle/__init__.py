@@ -51,6 +51,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         for part in ("method", "head", "hf"):
             module = importlib.import_module(f"unbottle.{part}")
-            if hasattr(module, name):
+            if name in module.__all__:  # not any attribute: `unbottle.head.knobs` is a module
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
