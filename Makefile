@@ -1,4 +1,4 @@
-# Every target works as the very first command: each one builds .venv if it is missing or out of date.
+# Every target works as the first command: it creates .venv if it is missing or out of date.
 
 PYTHON  ?= python3
 WORKERS ?= 2
@@ -10,73 +10,74 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check install -qq --constrai
 TORCH := $(shell grep '^torch==' constraints.txt)
 OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"/\1/p' pyproject.toml)
 
-# The oldest transformers that pyproject.toml allows. It wants its own hub client and tokenizers: those stay unpinned.
+# The oldest transformers that pyproject.toml allows. It needs its own versions of the hub client and of tokenizers, so
+# those are not pinned.
 OLDEST       := transformers==5.12.0
 OLDEST_READY := .venv-oldest/.installed
 OLDEST_PIP   := .venv-oldest/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-oldest/constraints.txt
 
-# Other people's packages that models with a head must work with. lm_eval is for tests only, so it is no extra.
+# Third-party packages that models with a head must work with. lm_eval is only needed by tests, so it is not an extra.
 ECOSYSTEM       := hf/test_lm_eval hf/test_quantised hf/test_serve hf/test_trl test_examples
 ECOSYSTEM_READY := .venv-ecosystem/.installed
 ECOSYSTEM_PIP   := .venv-ecosystem/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
-# The page of `unbottle app` in a browser, which is the machine's own: apt-get install chromium.
+# The page of `unbottle app` in a browser. Chromium itself comes from the system: apt-get install chromium.
 BROWSER_READY := .venv-browser/.installed
 BROWSER_PIP   := .venv-browser/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
-# `make app`: Gradio in .venv, and the models of the demo that was run.
+# `make app`: Gradio in .venv, and the models that `make demo` trained.
 APP_READY := .venv/.installed-app
 DEMOS     := runs/demo runs/demo-quick
 DEMO      ?= $(firstword $(patsubst %/cpr/model/config.json,%,$(wildcard $(DEMOS:%=%/cpr/model/config.json))) $(DEMOS))
 
-# The site: the pages are made in .venv, which has unbottle, and put together by Zensical in an environment of its own.
+# The docs site: reference pages are generated in .venv, which has unbottle; Zensical builds the site in its own environment.
 DOCS_READY := .venv-docs/.installed
 
-# One thread per worker: two workers with a thread pool each would fight for the same cores.
+# One thread per worker: workers with thread pools would compete for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup demo app demo-models test test-full test-oldest test-ecosystem test-browser docs documents format format-check lint types security audit check fuzz clean
 
-help: ## list these targets
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "PYTHON=$(PYTHON) makes the environment, WORKERS=$(WORKERS) processes run the tests; both can be overridden."
+	@echo "PYTHON=$(PYTHON) creates the environment and WORKERS=$(WORKERS) processes run the tests; override either on the command line."
 
-setup: $(READY) ## make .venv with the pinned packages and unbottle itself, editable
+setup: $(READY) ## create .venv with the pinned packages and an editable install of unbottle
 
-# torch comes first, in a call of its own and by exact version, so that the machine's own build of that
-# version (CPU only, say) is taken where there is one, and nothing later replaces it.
+# torch is installed first, by exact version, so that a local build of that version (CPU-only, for example) is used
+# where there is one and nothing later replaces it.
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= tuple(map(int, "$(OLDEST_PYTHON)".split("."))) or sys.exit("Unbottle needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is %d.%d. Name another: make setup PYTHON=python$(OLDEST_PYTHON)" % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= tuple(map(int, "$(OLDEST_PYTHON)".split("."))) or sys.exit("Unbottle needs Python $(OLDEST_PYTHON) or newer, but $(PYTHON) is %d.%d. Choose another: make setup PYTHON=python$(OLDEST_PYTHON)" % v)'
 	@echo "Installing into .venv (the first time takes a few minutes)"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) $(TORCH)
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## see a softmax head and a CPR head on a real model (ARGS=--quick: a tiny one, nothing is downloaded)
+demo: $(READY) ## compare a softmax head and a CPR head on a pretrained model (ARGS=--quick: a tiny model, no download)
 	@$(BIN)/unbottle demo $(ARGS)
 
-app: demo-models $(APP_READY) ## open the page with the models of make demo (DEMO=runs/mine: those of another folder)
+app: demo-models $(APP_READY) ## open the models of make demo in a browser (DEMO=runs/mine: those of another folder)
 	@$(BIN)/unbottle app $(DEMO)/softmax/model $(DEMO)/cpr/model --open $(ARGS)
 
 demo-models:
-	@test -e $(DEMO)/cpr/model/config.json || { echo "$(DEMO) has no models. Run make demo or make demo ARGS=--quick first, or name a folder: make app DEMO=runs/mine" >&2; exit 2; }
+	@test -e $(DEMO)/cpr/model/config.json || { echo "$(DEMO) has no models. Run make demo or make demo ARGS=--quick first, or choose a folder: make app DEMO=runs/mine" >&2; exit 2; }
 
 $(APP_READY): $(READY)
 	@echo "Installing Gradio into .venv"
 	@$(PIP) --editable '.[dev,app]'
 	@touch $@
 
-test: $(READY) ## run the tests, the long matrix left out
+test: $(READY) ## run the tests, except the long matrix
 	@$(PYTEST)
 
-test-full: test ## run all tests, the long matrix included (which leaves the check of shapes to the others)
+test-full: test ## run all tests, including the long matrix (without shape checks)
 	@UNBOTTLE_UNCHECKED=1 $(PYTEST) -m full
 
-test-oldest: $(OLDEST_READY) ## run the tests with the oldest transformers that is supported
+test-oldest: $(OLDEST_READY) ## run the tests with the oldest supported transformers
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/pytest -n $(WORKERS)
 
 $(OLDEST_READY): pyproject.toml constraints.txt
@@ -98,7 +99,7 @@ $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised,serve]' lm_eval
 	@touch $@
 
-test-browser: $(BROWSER_READY) ## run the tests of the page in chromium; without one they are skipped, and it says so
+test-browser: $(BROWSER_READY) ## run the tests of unbottle app in Chromium; skipped with a message if there is none
 	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-browser/bin/pytest -rs tests/app tests/cli/test_app.py
 
 $(BROWSER_READY): pyproject.toml constraints.txt
@@ -108,7 +109,7 @@ $(BROWSER_READY): pyproject.toml constraints.txt
 	@$(BROWSER_PIP) --editable '.[dev,app]' playwright
 	@touch $@
 
-docs: $(READY) $(DOCS_READY) ## build the site into site/
+docs: $(READY) $(DOCS_READY) ## build the docs site into site/
 	@$(BIN)/python scripts/build_reference.py
 	@.venv-docs/bin/zensical build --clean --strict
 
@@ -118,8 +119,9 @@ $(DOCS_READY): pyproject.toml constraints.txt
 	@.venv-docs/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt zensical
 	@touch $@
 
-documents: $(READY) ## write again what is generated: tables of the README, docs/which-method.md, docs/evidence.md, pictures
+documents: $(READY) ## regenerate tables, pictures and pages: README.md, docs/methods.md, which-method.md, evidence.md, ...
 	@$(BIN)/python scripts/readme.py
+	@$(BIN)/python scripts/architecture.py
 	@$(BIN)/python scripts/which_method.py
 	@$(BIN)/python scripts/evidence.py
 	@$(BIN)/python scripts/picture.py
@@ -131,23 +133,23 @@ format: $(READY) ## sort imports and reformat
 format-check: $(READY) ## fail if make format would change a file
 	@$(BIN)/ruff format --check .
 
-lint: $(READY) ## run ruff's rules
+lint: $(READY) ## run ruff
 	@$(BIN)/ruff check .
 
 types: $(READY) ## run mypy
 	@$(BIN)/mypy
 
-security: $(READY) ## look for code that could run what it reads, with bandit
+security: $(READY) ## scan the code with bandit
 	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src scripts
 
-audit: $(READY) ## look for packages with known vulnerabilities, with pip-audit; needs its online service
+audit: $(READY) ## check pinned packages for known vulnerabilities with pip-audit; needs its online service
 	@$(BIN)/python scripts/audit.py constraints.txt
 
-check: format-check lint types security audit test ## everything a change must pass
+check: format-check lint types security audit test ## run everything a change must pass
 
-fuzz: $(READY) ## look for inputs that break it, for MINUTES (60)
+fuzz: $(READY) ## search for inputs that break the library, for MINUTES (60)
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 UNBOTTLE_UNCHECKED=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES)
 
-clean: ## delete caches, built packages and the built site (environments stay)
+clean: ## delete caches, built packages and the built site, but not the environments
 	@rm -rf build dist site docs/reference .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name '.venv*' -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

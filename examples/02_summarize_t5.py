@@ -1,7 +1,8 @@
-"""Fine-tune an encoder-decoder to summarize: python examples/02_summarize_t5.py [model] [method] [pairs]
+"""Fine-tune an encoder-decoder model to summarize: python examples/02_summarize_t5.py [model] [method] [pairs]
 
-`pairs` is a jsonl, csv or parquet file with columns document and summary, or a data set on the hub; without it, a few
-pairs from this file. Needs `pip install 'unbottle[train]'`.
+`pairs` is a jsonl, csv or parquet file with columns document and summary, or a data set on the Hugging Face Hub; the
+default is a few pairs in this file. The default model, t5-small, is downloaded from the Hub.
+Needs `pip install '.[train]'` in a clone of the repository.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ PAIRS = [
 
 
 def main(name: str = "t5-small", method: str = "s+cepr:20", pairs: str | None = None, **changes: object) -> list[float]:
-    """Train, then summarize; the validation loss before and after. `changes` are settings of the training."""
+    """Train, then summarize; return the validation losses. `changes` are settings of the training."""
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
-    unbottle.attach(model, method)  # the one line
+    unbottle.attach(model, method)  # the only line that changes
     rows = Dataset.from_list(PAIRS) if pairs is None else read_pairs(PairSource(path=pairs))
     rows = rows.train_test_split(test_size=0.1, seed=0)
     lengths = {"source_length": 128, "target_length": 32}
@@ -48,8 +49,8 @@ def main(name: str = "t5-small", method: str = "s+cepr:20", pairs: str | None = 
     print(f"validation loss {losses[0]:.3f} -> {losses[-1]:.3f}")
     documents = rows["test"]["document"][:3]
     decoding = Decoding(sampling="beams", max_length=24)
-    for document, found in zip(documents, predictions(model, tokenizer, documents, decoding), strict=True):
-        print(f"\n{document}\n  -> {found.text}")
+    for document, summary in zip(documents, predictions(model, tokenizer, documents, decoding), strict=True):
+        print(f"\n{document}\n  -> {summary.text}")
     return losses
 
 

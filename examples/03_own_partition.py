@@ -1,6 +1,7 @@
 """Write your own partition: python examples/03_own_partition.py [model] [method]
 
-What came after this word the last time? Those words get a projection of their own, as letter n of the method language.
+Words that followed the current word earlier in the context get their own projection: letter n of the method language.
+The default model, gpt2, is downloaded from the Hugging Face Hub; a folder works too.
 """
 
 import sys
@@ -17,29 +18,29 @@ TEXT = "Anna met Boris in Rome. Later Anna met Boris in Oslo, and in Oslo Boris 
 
 
 class Next(Partition):
-    """S = {x | x stood after the word at t, somewhere in c_t},   Logit(x, c_t) = f_N . w_x."""
+    """S = {x | x followed an earlier occurrence of the word at t},   Logit(x, c_t) = f_N . w_x."""
 
-    order, name = 45, "N"  # after C and before the local embeddings: later ones win
+    order, name = 45, "N"  # after C (40), before PD (50): later partitions overwrite earlier ones
     where, what = "x after the same word in c_t", "f_N . w_x"
     needs = (Needs("N"),)
 
     def words(self, x, logits):
         text = x.context
-        after = text.ids.roll(1, dims=1)[:, None] == text.ids[:, x.positions, None]  # B T N: of the same word as t
+        after = text.ids.roll(1, dims=1)[:, None] == text.ids[:, x.positions, None]  # B T N: follows the word at t
         after[..., 0] = False
-        found = (after & text.visible).long()
-        first = text.first[:, None].expand_as(found)  # a set has each word once: at its first occurrence
-        return Words(text.ids[:, None], torch.zeros_like(found).scatter_add(-1, first, found) > 0)
+        followers = (after & text.visible).long()
+        first = text.first[:, None].expand_as(followers)  # a set has each word once: at its first occurrence
+        return Words(text.ids[:, None], torch.zeros_like(followers).scatter_add(-1, first, followers) > 0)
 
     def score(self, x, words, now):
         return x.embedding.at(x.f("N"), words)
 
 
-register(Letter(letter="n", meaning="what came after this word before"), lambda config: [Next()])
+register(Letter(letter="n", meaning="words that followed this word before"), lambda config: [Next()])
 
 
 def main(name: str = "gpt2", method: str = "softmax+n", steps: int = 20) -> list[torch.Tensor]:
-    """Train the head alone on one text; the losses on the way."""
+    """Train only the head on one text; return the loss of each step."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
     unbottle.attach(model.requires_grad_(False), method)
     ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
@@ -50,7 +51,7 @@ def main(name: str = "gpt2", method: str = "softmax+n", steps: int = 20) -> list
         losses[-1].backward()
         optimizer.step()
     print(f"loss {losses[0].item():.3f} -> {losses[-1].item():.3f}")
-    print(unbottle.explain(model.eval(), tokenizer, TEXT + " Anna met"))  # who set the logit of Boris?
+    print(unbottle.explain(model.eval(), tokenizer, TEXT + " Anna met"))  # which partition set the logit of Boris?
     return losses
 
 

@@ -1,7 +1,7 @@
-"""Fine-tune a model by LoRA, with a new output layer: python examples/04_lora.py [model] [method]
+"""Fine-tune a model with LoRA and a new output layer: python examples/04_lora.py [model] [method]
 
-The learning rate is that of LoRA; a head needs no other. The method none is plain LoRA, to compare with.
-Needs `pip install 'unbottle[train]'`.
+The learning rate is the usual one for LoRA; the head does not need another. Method none is plain LoRA, for comparison.
+The default model is downloaded from the Hugging Face Hub. Needs `pip install '.[train]'` in a clone of the repository.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ TEXTS = [f"{name} gave {name} a {thing}, and the {thing} was {name}'s." for name
 
 
 def main(name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20,100+mi") -> tuple[list[float], float]:
-    """Train, save, load; the losses, and the largest difference between the logits before and after."""
+    """Train, save and load; return the losses and the largest difference between logits before and after."""
     tokenizer = AutoTokenizer.from_pretrained(name)
     config = LoraConfig(
         task_type="CAUSAL_LM",
         r=8,
-        modules_to_save=["head"] if method != "none" else None,  # or the head would be frozen
+        modules_to_save=["head"] if method != "none" else None,  # otherwise the head would be frozen
         target_modules="all-linear",
-        exclude_modules=r"head\..*",  # the head is trained as a whole, it needs no adapters of its own
+        exclude_modules=r"head\..*",  # the whole head is trained, so it needs no adapters
     )
     model = get_peft_model(unbottle.attach(AutoModelForCausalLM.from_pretrained(name), method), config)
     model.print_trainable_parameters()
@@ -40,18 +40,18 @@ def main(name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20
         )  # fmt: skip
         ids = [tokenizer(text, return_tensors="pt")["input_ids"][0] for text in TEXTS]
         data = [{"input_ids": text, "labels": text} for text in ids]
-        # HeadGradientCallback stops a training that leaves out the head, for whatever reason.
-        watch = [HeadGradientCallback()] if method != "none" else []
-        trainer = Trainer(model, arguments, train_dataset=data, callbacks=watch)
+        # HeadGradientCallback stops a training whose loss does not reach the head.
+        callbacks = [HeadGradientCallback()] if method != "none" else []
+        trainer = Trainer(model, arguments, train_dataset=data, callbacks=callbacks)
         trainer.train()
 
-        model.save_pretrained(folder)  # adapters and head; the base model is not in there
+        model.save_pretrained(folder)  # adapters and head, without the base model
         plain = AutoModelForCausalLM.from_pretrained(name)
-        again = PeftModel.from_pretrained(unbottle.attach(plain, method), folder).to(model.device)
+        loaded = PeftModel.from_pretrained(unbottle.attach(plain, method), folder).to(model.device)
     probe = ids[0][None].to(model.device)
     with torch.no_grad():
-        difference = (again.eval()(probe).logits - model.eval()(probe).logits).abs().max().item()
-    print(f"saved and loaded: the logits differ by {difference}")
+        difference = (loaded.eval()(probe).logits - model.eval()(probe).logits).abs().max().item()
+    print(f"after saving and loading, logits differ by at most {difference}")
     return [row["loss"] for row in trainer.state.log_history if "loss" in row], difference
 
 

@@ -1,6 +1,6 @@
-"""Fine-tune a model with TRL, with a new output layer: python examples/05_trl_sft.py [model] [method]
+"""Fine-tune a model with TRL and a new output layer: python examples/05_trl_sft.py [model] [method]
 
-Needs `pip install 'unbottle[trl]'`.
+The default model is downloaded from the Hugging Face Hub. Needs `pip install '.[trl]'` in a clone of the repository.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ TEXTS = ["the king saw the woman and the woman saw the king", "a man saw a queen
 def main(
     name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20,100+mi", **changes: object
 ) -> list[float]:
-    """Train, save, load, generate; the losses on the way. `changes` are settings of the trainer."""
+    """Train, save, load and generate; return the losses. `changes` are arguments of SFTConfig."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    unbottle.attach(model, method)  # the one line; TRL's trainers then train the head too
+    unbottle.attach(model, method)  # the only line that changes; TRL's trainers train the head too
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "max_steps": 20, "learning_rate": 1e-4, "logging_steps": 5, "save_strategy": "no", "report_to": [],
@@ -35,9 +35,9 @@ def main(
         trainer = SFTTrainer(model, arguments, train_dataset=data, processing_class=tokenizer)
         trainer.train()
         trainer.save_model(folder)  # model, head and tokenizer
-        again = unbottle.load(folder)
+        loaded = unbottle.load(folder)
     prompt = tokenizer(PROMPT, return_tensors="pt", return_token_type_ids=False)
-    print(tokenizer.decode(again.generate(**prompt, max_new_tokens=8, do_sample=False)[0]))
+    print(tokenizer.decode(loaded.generate(**prompt, max_new_tokens=8, do_sample=False)[0]))
     return [row["loss"] for row in trainer.state.log_history if "loss" in row]
 
 

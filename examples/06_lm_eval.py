@@ -1,7 +1,7 @@
-"""Score a model with a head on EleutherAI's lm-evaluation-harness: python examples/06_lm_eval.py [model]
+"""Evaluate a model with a head with EleutherAI's lm-evaluation-harness: python examples/06_lm_eval.py [model] [method]
 
-Needs `pip install 'lm_eval[hf]'`. For the tasks that the harness has, `unbottle eval lm-eval MODEL --tasks NAME` is
-shorter; here is one made on the spot: which of two names was it?
+The task is defined in this file: which of two names was it? For the harness's own tasks use `unbottle eval lm-eval`.
+The default model, gpt2, is downloaded from the Hugging Face Hub. Needs `pip install 'lm_eval[hf]'`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def task() -> ConfigurableTask:
 
 
 def main(name: str = "gpt2", method: str = "softmax+cpr:20,100+mi") -> dict[str, float]:
-    """Accuracy of the plain model and of the same with a fresh head, which must agree; then train, and look again."""
+    """Return the accuracy of the plain model and of the same model with a fresh head, which must agree."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
-    found = {}
+    accuracies = {}
     for which in ("plain", method):
         if which == method:
-            unbottle.attach(model, method)  # the harness sees the model class that it knows
+            unbottle.attach(model, method)  # the harness still sees the model class it knows
         scorer, manager = HFLM(pretrained=model, tokenizer=tokenizer), TaskManager(include_defaults=False)
-        got = lm_eval.simple_evaluate(scorer, tasks=[task()], task_manager=manager, bootstrap_iters=0)
-        found[which] = got["results"]["who_left"]["acc,none"]
-    print(found)
-    return found
+        results = lm_eval.simple_evaluate(scorer, tasks=[task()], task_manager=manager, bootstrap_iters=0)
+        accuracies[which] = results["results"]["who_left"]["acc,none"]
+    print(accuracies)
+    return accuracies
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The generated pages of the docs: python scripts/build_reference.py writes docs/reference/ (it is not in git).
+"""Write the reference pages of the site, docs/reference/, which is not in git: python scripts/build_reference.py
 
-`api-*.md` from docstrings, `cli.md` from every --help, `methods.md` from `unbottle methods`. Docstrings here are plain
-text with equations in columns, which mkdocstrings would read as Markdown; so they are shown as they are.
+`api-*.md` come from docstrings, `cli.md` from the output of every --help, `methods.md` from `unbottle methods`.
+Docstrings are plain text with equations in columns, which mkdocstrings would parse as Markdown; so they are shown
+verbatim.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ import importlib
 import inspect
 import io
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from unbottle.cli.main import COMMANDS, main
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MODULES = {
-    "unbottle": "attach, load, explain, knobs: all that most people need",
+    "unbottle": "attach, load, explain and knobs: all that most people need",
     "unbottle.method": "the method language",
-    "unbottle.head": "the maths, on plain tensors",
-    "unbottle.data": "texts and pairs",
+    "unbottle.head": "the output layers, on plain tensors",
+    "unbottle.data": "texts and document-summary pairs",
     "unbottle.train": "training",
     "unbottle.eval": "evaluation and generation",
 }
 
 
 def printed(*words: str) -> str:
-    """What a command prints."""
+    """The output of a command."""
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream):
         assert main([*words]) == 0, words
@@ -40,14 +42,14 @@ def block(text: str) -> str:
 
 
 def cli() -> str:
-    parts = ["# Commands", "What `--help` says.", block(printed("--help"))]
+    parts = ["# Commands", "The output of `--help` for every command.", block(printed("--help"))]
     for name in COMMANDS:
         parts += [f"## unbottle {name}", block(printed(*name.split(), "--help"))]
     return "\n\n".join(parts)
 
 
 def methods() -> str:
-    parts = ["# Methods", "What `unbottle methods` prints.", printed("methods", "--markdown")]
+    parts = ["# Equations of every method", "The output of `unbottle methods`."]
     for shape in ("gpt2", "t5-small"):
         parts += [f"## On {shape}", block(printed("methods", "--shape", shape))]
     return "\n\n".join(parts)
@@ -56,13 +58,24 @@ def methods() -> str:
 def api(name: str, about: str) -> str:
     module = importlib.import_module(name)
     parts = [f"# {name}", f"{about[0].upper()}{about[1:]}.", block(inspect.getdoc(module) or "")]
-    for member in sorted(module.__all__, key=str.lower):
+    for member in sorted(public(module), key=str.lower):
         parts += entry(f"{name}.{member}", getattr(module, member))
     return "\n\n".join(parts)
 
 
+def public(module: ModuleType) -> list[str]:
+    """`__all__`; for a module without one, the classes and functions that it defines."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [name for name, value in vars(module).items() if name[0] != "_" and _defined_in(value, module)]
+
+
+def _defined_in(value: Any, module: ModuleType) -> bool:
+    return getattr(value, "__module__", None) == module.__name__ and hasattr(value, "__qualname__")
+
+
 def entry(name: str, thing: Any) -> list[str]:
-    """A heading, the signature, the docstring; of a class also its public methods."""
+    """A heading, the signature and the docstring; for a class also its public methods."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return [f"## {name}", block(f"{type(thing).__name__}: {thing!r}"[:600])]
     parts = [f"## {name}", block(f"{name.rpartition('.')[2]}{signature(thing)}")]
@@ -78,10 +91,10 @@ def entry(name: str, thing: Any) -> list[str]:
 
 
 def documented(thing: Any) -> str:
-    """Its own words, not those that dataclass writes for it."""
+    """Its docstring, unless @dataclass generated it."""
     text = inspect.getdoc(thing) or ""
-    made = dataclasses.is_dataclass(thing) and text.startswith(f"{getattr(thing, '__name__', '')}(")
-    return "" if made else text
+    generated = dataclasses.is_dataclass(thing) and text.startswith(f"{getattr(thing, '__name__', '')}(")
+    return "" if generated else text
 
 
 def signature(thing: Any) -> str:

@@ -1,4 +1,4 @@
-"""docs/evidence.md and its picture, from results/: python scripts/evidence.py. No number is by hand: a test looks."""
+"""Write docs/evidence.md and its picture from results/: python scripts/evidence.py. A test compares them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evidence_runs import NAMES, ROOT, Run, label, runs, summaries
 from unbottle.tables import Table
 
 COLOURS = {"better": "#1b7837", "worse": "#b2182b"}
-PAGE = Path(__file__).with_suffix(".template.md")  # what is written by hand
+PAGE = Path(__file__).with_suffix(".template.md")  # the text around the numbers
 
 
 def document() -> str:
@@ -34,19 +34,19 @@ def heading(run: Any) -> str:
 
 
 def in_short(found: list[Run]) -> str:
-    """The baseline, CPR, and what did best."""
+    """A table with the baseline, CPR and the best row of each comparison."""
     lines = []
     for run in found:
         cells = [f"{run.model}, {run.title}", run.cell(run.baseline, "perplexity", 2)]
         for method in (run.cpr(), run.best()):
             cells += [label(method), run.told(method)]
         lines.append(cells)
-    header = ["", "baseline", "CPR", "to the baseline (95 %)", "lowest of all rows", "to the baseline (95 %)"]
+    header = ["", "baseline", "CPR", "change (95 % interval)", "best row", "change (95 % interval)"]
     return Table(header, lines).markdown()
 
 
 def picture(found: list[Run], path: Path) -> None:
-    """Differences to the baseline and their intervals: a line of panels for each model, a panel for each comparison."""
+    """Plot the differences to the baseline with their intervals: a row of panels for each model."""
     lines = [[run for run in found if run.model == model and run.together] for model in NAMES.values()]
     lines = [line for line in lines if line]
     rows = [list(dict.fromkeys(method for run in line for method in run.shown())) for line in lines]
@@ -78,7 +78,7 @@ def draw(panel: Any, run: Run, methods: list[str]) -> None:
         panel.plot([low, high], [place, place], color=colour, linewidth=2)
         panel.plot([middle], [place], "o", color=colour, markersize=5)
     panel.set_title(f"{run.model}\n{run.title}", fontsize=8)
-    panel.set_xlabel("perplexity to the baseline, %", fontsize=8)
+    panel.set_xlabel("change in perplexity, %", fontsize=8)
     panel.tick_params(labelsize=8)
 
 

@@ -23,14 +23,14 @@ T5 = "t5"
 PLAIN = "plain"
 TEXTS = {
     "python": "Python's standard library", "wikitext-2": "WikiText-2", "openwebtext": "OpenWebText",
-    "samsum-dialogues": "SAMSum's dialogues",
+    "samsum-dialogues": "SAMSum dialogues",
 }  # fmt: skip
 TEXTS_ORDER = [*TEXTS.values()]
 TRAINED = {"head": "head only", "all": "all weights", "lora": "LoRA and head"}
 SHOWN = {
     "evenness": ("evenness", 3), "mass": ("mass on the list", 3), "changes": ("winner changes", 3),
     "repeated": ("mass repeated", 3), "rank": ("effective rank", 0), "directions": ("directions", 0),
-    "gradient": ("gradient", 2), "head": ("head, M", 1), "cpu": ("training, CPU s", 0),
+    "gradient": ("gradient", 2), "head": ("head (M)", 1), "cpu": ("training (CPU s)", 0),
 }  # fmt: skip
 FAR = 0.05  # nats above the baseline
 WRITTEN = {
@@ -136,7 +136,7 @@ class Run(Results):
         for method in self.rows:
             first, *others = (self.cell(method, name, 2) for name in names)
             lines.append([label(method), first, *self.beside(method), *others])
-        header = ["", "perplexity", "to the baseline", "95 %", "better"]
+        header = ["", "perplexity", "change", "95 % interval", "seeds better"]
         return Table([*header, "in context", "in W(100)", "elsewhere", "names"], lines).markdown()
 
     def others(self) -> str:
@@ -153,31 +153,31 @@ class Run(Results):
 
     def verdict(self) -> str:
         """In words: better or worse by the interval and with every seed; what broke with a seed is neither."""
-        groups: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": [], "broken": []}
+        groups: dict[str, list[str]] = {"better": [], "worse": [], "no clear difference": [], "diverged": []}
         for method in self.together:
             if method != PLAIN:
                 groups[self.group(method)].append(label(method))
         said = [f"{name[0].upper()}{name[1:]}: {'; '.join(methods)}" for name, methods in groups.items() if methods]
         best = self.best()
         return (
-            f"Beside {label(self.baseline)}, the baseline. {'. '.join(said)}.\n\n"
-            f"The lowest is **{label(best)}**, {self.cell(best, 'perplexity', 2)} beside "
+            f"Compared with {label(self.baseline)}. {'. '.join(said)}.\n\n"
+            f"The lowest perplexity is that of **{label(best)}**: {self.cell(best, 'perplexity', 2)}, baseline "
             f"{self.cell(self.baseline, 'perplexity', 2)}{self.where(best)}. Learning rate {self.lr}, {self.seeds} "
-            f"{'seed' if self.seeds == 1 else 'seeds'}, {self.preset['train_tokens']:,} tokens to train on, "
-            f"{self.preset['test_tokens']:,} held out."
+            f"{'seed' if self.seeds == 1 else 'seeds'}, {self.preset['train_tokens']:,} training tokens, "
+            f"{self.preset['test_tokens']:,} held-out tokens."
         )
 
     def group(self, method: str) -> str:
         """What is said of it."""
         differences, pair = self.differences(method), self.together[method]
         if self.broke(method):
-            return "broken"
+            return "diverged"
         if pair["low"] is not None and (pair["high"] < 0 or pair["low"] > 0):
             if max(differences) < 0:
                 return "better"
             if min(differences) > 0:
                 return "worse"
-        return "not told apart"
+        return "no clear difference"
 
     def best(self) -> str:
         """By the seeds that it has in common with the baseline, none of which broke."""
@@ -230,8 +230,8 @@ class Summaries(Results):
         preset = self.preset
         return (
             f"All weights, {preset['pairs']:,} dialogues in batches of {preset['rows']['batch']}, learning rate "
-            f"{preset['rows']['lr']:g}; perplexity of {preset['held_out']:,} true summaries of the test set, the "
-            f"rest of the first {preset['test_pairs']:,} summaries that each model wrote (the interval: first seed)."
+            f"{preset['rows']['lr']:g}. Perplexity is that of {preset['held_out']:,} reference summaries of the test "
+            f"set; the other metrics are of {preset['test_pairs']:,} generated summaries (interval: first seed)."
         )
 
     def table(self) -> str:
@@ -241,8 +241,8 @@ class Summaries(Results):
             numbers = [self.cell(method, name, digits) for name, (_, digits) in WRITTEN.items()]
             first = self.cell(method, "perplexity", 2)
             lines.append([label(method), first, *self.beside(method), *numbers, f"{low:.1f} to {high:.1f}"])
-        header = ["", "perplexity", "to Softmax", "95 %", "better", *(title for title, _ in WRITTEN.values())]
-        return Table([*header, "R1, 95 %"], lines).markdown()
+        header = ["", "perplexity", "change", "95 % interval", "seeds better"]
+        return Table([*header, *(title for title, _ in WRITTEN.values()), "R1, 95 % interval"], lines).markdown()
 
     def cepr(self) -> str:
         """In the form of the baseline."""

@@ -1,25 +1,32 @@
-"""What is generated in README.md, between marks: python scripts/readme.py
+"""Write the generated blocks of README.md and the docs: python scripts/readme.py
 
-The tables of methods, as unbottle methods --markdown prints them, and what was measured on real models.
+A block stands between a comment that names it and END. The tables of methods are what `unbottle methods --markdown`
+prints; every measured number is read from results/.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
-from evidence_runs import runs, summaries
+from evidence_runs import NAMES, ROOT, TRAINED, runs, summaries
 
 from unbottle.cli.main import main
 from unbottle.tables import Table
 
-README = Path(__file__).parents[1] / "README.md"
-END = "<!-- end of what is generated -->\n"
+END = "<!-- end of generated block -->\n"
+LEARNING_RATES = ROOT / "results" / "learning-rates" / "rows.jsonl"
+MODELS = {**NAMES, "t5": "Flan-T5-small", "gpt2-small": "small GPT-2"}  # of results/learning-rates
+PLAIN = "none"
 
 
 def methods() -> str:
+    """The parts of the method language, then every method with the parameters it adds and the paper's perplexities."""
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream):
         assert main(["methods", "--markdown"]) == 0
@@ -27,33 +34,85 @@ def methods() -> str:
 
 
 def evidence() -> str:
-    """Methods that were named beforehand, beside the baseline: not whatever did best."""
+    """CPR, which was chosen before measuring (CEPR for T5), against the baseline of each comparison."""
     chosen = [(run, run.cpr()) for run in runs()] + [(run, run.cepr()) for run in summaries()]
     rows = []
     for run, method in chosen:
         if method not in run.rows:  # not measured yet
             continue
-        numbers = [run.cell(each, "perplexity", 2) for each in (run.baseline, method)]
-        rows.append([f"{run.model}: {run.title}", *numbers, *run.beside(method), run.change(method, "proper noun")])
-    return Table(["", "softmax", "CPR", "difference", "95 %", "better, of seeds", "at names"], rows).markdown() + "\n"
+        perplexities = [run.cell(row, "perplexity", 2) for row in (run.baseline, method)]
+        rows.append(
+            [f"{run.model}: {run.title}", *perplexities, *run.beside(method), run.change(method, "proper noun")]
+        )
+    header = ["model: text, what is trained", "softmax head", "CPR head", "change", "95 % interval", "seeds better"]
+    return Table([*header, "at names"], rows).markdown() + "\n"
 
 
-BLOCKS: dict[str, Callable[[], str]] = {
-    "<!-- unbottle methods --markdown -->\n": methods,
-    "<!-- scripts/readme.py: CPR (CEPR for T5) beside a softmax head with the same budget -->\n": evidence,
+def rows_without_head() -> list[tuple[dict[str, Any], float]]:
+    """Rows of CPR (CEPR for T5) in results/learning-rates, each with the perplexity of the same recipe without a head.
+
+    Recipe "head" has nothing to train without a head: there it is the perplexity of the frozen model.
+    """
+    rows: list[dict[str, Any]] = [json.loads(line) for line in LEARNING_RATES.read_text(encoding="utf-8").splitlines()]
+    same = ("model", "recipe", "lr", "eps", "seed")
+    plain = {tuple(row[name] for name in same): row["perplexity"] for row in rows if row["method"] == PLAIN}
+    pairs = []
+    for row in rows:
+        if "cpr" in row["method"] or "cepr" in row["method"]:
+            without = row["before"] if row["recipe"] == "head" else plain.get(tuple(row[name] for name in same))
+            if without is not None:  # or plain fine-tuning was not measured at this learning rate yet
+                pairs.append((row, without))
+    return pairs
+
+
+def learning_rates() -> str:
+    """A line for each model and recipe: by how much the perplexity of CPR differs, at each learning rate."""
+    changes: dict[tuple[str, str], dict[float, list[float]]] = {}
+    for row, without in rows_without_head():
+        cells = changes.setdefault((row["model"], row["recipe"]), {})
+        cells.setdefault(row["lr"], []).append(row["perplexity"] / without - 1)
+    rates = sorted({rate for cells in changes.values() for rate in cells})
+    lines = [
+        [f"{MODELS[model]}: {TRAINED[recipe]}", *(f"{mean(cells[r]):+.1%}" if r in cells else "" for r in rates)]
+        for (model, recipe), cells in sorted(changes.items(), key=lambda item: [*MODELS].index(item[0][0]))
+    ]
+    return Table(["model: what is trained", *(f"{rate:.0e}" for rate in rates)], lines).markdown() + "\n"
+
+
+def expectation() -> str:
+    """The same in one sentence."""
+    pairs = rows_without_head()
+    below = sum(row["perplexity"] < without for row, without in pairs)
+    rates, steps = sorted({row["lr"] for row, _ in pairs}), sorted({row["budget"]["steps"] for row, _ in pairs})
+    seeds = len({row["seed"] for row, _ in pairs})
+    return (
+        f"In {below} of {len(pairs)} short runs ({steps[0]} to {steps[-1]} steps, learning rates {rates[0]:.0e} to "
+        f"{rates[-1]:.0e}, {seeds} {'seed' if seeds == 1 else 'seeds'})\nCPR ended below the same recipe without a "
+        "head (or the frozen model): [all runs](docs/guides/language-models.md#learning-rate).\n"
+    )
+
+
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"evidence": evidence, "expectation": expectation},
+    "docs/methods.md": {"methods": methods},
+    "docs/guides/language-models.md": {"learning rates": learning_rates},
 }
 
 
-def updated(text: str) -> str:
-    for start, made in BLOCKS.items():
+def updated(document: str, text: str) -> str:
+    """The text of a document, its blocks written again."""
+    for name, block in BLOCKS[document].items():
+        start = f"<!-- generated by scripts/readme.py: {name} -->\n"
         before, found, rest = text.partition(start)
         _, end, after = rest.partition(END)
         if not found or not end:
-            raise ValueError(f"{README}: it has no lines {start.strip()} and {END.strip()}.")
-        text = f"{before}{start}{made()}{END}{after}"
+            raise ValueError(f"{document}: needs the lines {start.strip()} and {END.strip()}.")
+        text = f"{before}{start}{block()}{END}{after}"
     return text
 
 
 if __name__ == "__main__":
-    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"Written to {README}")
+    for document in BLOCKS:
+        path: Path = ROOT / document
+        path.write_text(updated(document, path.read_text(encoding="utf-8")), encoding="utf-8")
+        print(f"Written to {path}")

@@ -1,8 +1,11 @@
 """What the documents say is so: their code runs, their tables are what commands print, their links lead somewhere."""
 
+import importlib
+import json
 import os
 import re
 import runpy
+import shlex
 import textwrap
 from pathlib import Path
 
@@ -12,6 +15,9 @@ import torch
 from cases import Case, random_shape
 from contract import agree
 
+from unbottle.cli import reproduce as cli_reproduce
+from unbottle.cli.main import main
+from unbottle.experiments import catalog
 from unbottle.head.partition import PARTITIONS
 from unbottle.method import LETTERS
 
@@ -26,8 +32,12 @@ WITH_CODE = [name for name in DOCUMENTS if name != "CONTRIBUTING.md" and "```pyt
 GENERATED = "reference"
 
 
-def code(document: str) -> list[str]:
+def code(document: str, section: str = "") -> list[str]:
+    """The Python blocks of a document, or of one of its sections."""
     text = (ROOT / document).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        assert text, f"{document} has no section {section!r}"
     return [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 
 
@@ -67,20 +77,54 @@ def test_make_knows_its_targets(document: str) -> None:
     assert wanted <= targets
 
 
+def command_lines(document: str) -> list[list[str]]:
+    """The `unbottle` commands of code blocks, also behind a launcher, as lists of words."""
+    text = (ROOT / document).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^(?: {4,}|(?=unbottle ))(?:\S.* -m )?(unbottle .*)$", text, re.MULTILINE)
+    return [[word for word in shlex.split(line, comments=True)[1:] if word != "..."] for line in lines]
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "results/README.md"])
+def test_its_commands_exist(document: str, capsys: pytest.CaptureFixture) -> None:
+    """Every command and every option that is printed; --help stops it after parsing."""
+    for words in command_lines(document):
+        assert main([*words, "--help"]) == 0, words
+
+
+def test_commands_are_found() -> None:
+    assert ["demo", "--quick"] in command_lines("README.md")
+    assert any("--rdzv" not in words and "--batch" in words for words in command_lines("docs/distributed.md"))
+
+
 def script(name: str) -> dict:
     return runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
 
 
-def test_what_is_generated_in_the_readme() -> None:
-    """The tables of methods, and every number of real models."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert script("readme")["updated"](text) == text, "make documents"
+def test_generated_blocks() -> None:
+    """Tables of methods, and every measured number of README and guides."""
+    readme = script("readme")
+    assert "README.md" in readme["BLOCKS"]
+    for document in readme["BLOCKS"]:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        assert readme["updated"](document, text) == text, f"{document}: make documents"
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 135
 
 
 def test_which_method() -> None:
     """Every number of this page is of results/."""
     text = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
     assert script("which_method")["document"]() == text, "make documents"
+
+
+def test_site_has_every_page() -> None:
+    """The menu names every page of docs/ and every page that scripts/build_reference.py writes, and no other."""
+    named = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = [name.removeprefix("docs/") for name in DOCUMENTS if name.startswith("docs/")]
+    modules = [f"api-{name.replace('.', '-')}" for name in script("build_reference")["MODULES"]]
+    assert sorted(named) == sorted([*pages, *(f"reference/{name}.md" for name in ("cli", "methods", *modules))])
 
 
 def words_of_picture(path: Path) -> list[str]:
@@ -118,20 +162,28 @@ def test_the_picture(tmp_path: Path) -> None:
     assert {"king", "0.50", "0.25"} <= set(found)
 
 
-def test_the_tree_of_the_readme() -> None:
-    """Every file that it names is there."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    tree = text[text.index("    src/unbottle/") : text.index("## Cite")]
-    there = {path.name for folder in ("src", "tests", "scripts", "examples") for path in (ROOT / folder).rglob("*.py")}
-    named = set(re.findall(r"[\w]+\.py", tree))
-    assert named
-    assert named <= there
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+
+
+def test_file_tree_is_complete() -> None:
+    """It names every file that exists and no other; the comments are free."""
+    architecture = script("architecture")
+    named = {path for path in architecture["tree"](ARCHITECTURE.read_text(encoding="utf-8")) if not path.endswith("/")}
+    assert named == architecture["files"](), "make documents"
+
+
+@pytest.mark.parametrize(("walk", "limit"), [("Walk 1", 15), ("Walk 2", 20), ("Walk 3", 12)])
+def test_walks_name_few_files_that_exist(walk: str, limit: int) -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8").partition(f"## {walk}")[2].partition("\n## ")[0]
+    files = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert 0 < len(files) <= limit
+    assert not [name for name in files if not (ROOT / "src" / "unbottle" / name).exists()]
 
 
 @pytest.fixture
-def walk(letters: None, monkeypatch: pytest.MonkeyPatch):
-    """Write what CONTRIBUTING.md has you write, where it says; take it all back afterwards."""
-    partition, reference = code("CONTRIBUTING.md")
+def echo(letters: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Define the partition and the oracle of CONTRIBUTING.md; undo it afterwards."""
+    partition, reference = code("CONTRIBUTING.md", "Your first partition")
     exec(compile(partition, "CONTRIBUTING.md", "exec"), {})
     names = dict(vars(oracle))
     exec(compile(reference, "CONTRIBUTING.md", "exec"), names)
@@ -147,5 +199,40 @@ def walk(letters: None, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("method", ["softmax+w", "softmax+crw:3,6+mi", "mos:2+cw", "pg+w"])
 @pytest.mark.parametrize("convention", ["paper", "release"])
-def test_your_first_partition(walk: None, method: str, convention: str) -> None:
+def test_your_first_partition(echo: None, method: str, convention: str) -> None:
     agree(Case(method, False, random_shape(1), convention=convention))
+
+
+def test_your_first_metric(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary_scores = importlib.import_module("unbottle.eval.summary_scores")  # the package has a function of that name
+    metric, line = code("CONTRIBUTING.md", "Your first metric")
+    names = dict(vars(summary_scores))
+    exec(compile(metric, "CONTRIBUTING.md", "exec"), names)
+    for name, registered in eval("{" + line + "}", names).items():
+        monkeypatch.setitem(summary_scores.METRICS, name, registered)
+    predictions = tmp_path / "predictions.jsonl"
+    examples = [("1", "one two three four", "one two"), ("2", "one two three", "one"), ("3", "one", "")]
+    rows = [{"id": i, "document": document, "summary": "", "prediction": text} for i, document, text in examples]
+    predictions.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    arguments = ["--predictions", str(predictions), "--metrics", "compression", "--output", str(tmp_path / "scores")]
+    assert main(["eval", "summaries", *arguments]) == 0
+    assert "compression" in capsys.readouterr().out
+    result = json.loads((tmp_path / "scores" / "result.json").read_text(encoding="utf-8"))
+    score = result["runs"]["predictions"]["metrics"]["compression"]
+    assert score["value"] == pytest.approx(2.5)
+    assert score["counted"] == 2  # an empty summary has no value
+
+
+def test_your_first_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (experiment,) = code("CONTRIBUTING.md", "Your first experiment")
+    names: dict = {}
+    exec(compile(experiment, "CONTRIBUTING.md", "exec"), names)
+    monkeypatch.setitem(catalog.EXPERIMENTS, "head-sizes", names["HEAD_SIZES"])
+    monkeypatch.setattr(cli_reproduce, "NAMES", (*cli_reproduce.NAMES, "head-sizes"))
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"Anna met {name} near the river ." for name in ("Boris", "Clara") * 900), "utf-8")
+    folders = ["--work", str(tmp_path / "work"), "--output", str(tmp_path / "results")]
+    assert main(["reproduce", "head-sizes", "--preset", "tiny", "--data", str(text), *folders]) == 0
+    table = (tmp_path / "results" / "head-sizes" / "table.md").read_text(encoding="utf-8")
+    assert "Head (M)" in table
+    assert "Softmax + C + Mi" in table

@@ -39,20 +39,20 @@ def test_better_and_worse_with_every_seed(tmp_path: Path) -> None:
     assert list(made.rows) == ["softmax", BASELINE, CPR], "in the order of the command, whoever was first"
     said = made.verdict()
     assert "Better: Softmax + CPR:20,100 + Mi, steady. Worse: Softmax." in said
-    assert "not told apart" not in said.lower()
-    assert "Learning rate 0.1, 2 seeds, 1,000 tokens to train on, 60 held out." in said
+    assert "no clear difference" not in said.lower()
+    assert "Learning rate 0.1, 2 seeds, 1,000 training tokens, 60 held-out tokens." in said
     assert made.beside(CPR)[2] == "2 of 2"
 
 
 def test_one_lucky_seed_is_not_better(tmp_path: Path) -> None:
     made = run(tmp_path, {BASELINE: {0: 0.0, 1: 0.0}, CPR: {0: -0.5, 1: 0.1}})
     assert made.together[CPR]["high"] < 0, "the interval alone would say so"
-    assert "Not told apart: Softmax + CPR:20,100 + Mi, steady." in made.verdict()
+    assert "No clear difference: Softmax + CPR:20,100 + Mi, steady." in made.verdict()
 
 
 def test_what_broke_with_a_seed_is_broken(tmp_path: Path) -> None:
     made = run(tmp_path, {BASELINE: {0: 0.0, 1: 0.0}, CPR: {0: -0.1, 1: -0.1}, PAPER: {0: None, 1: -0.9}})
-    assert "Broken: Softmax + CPR:20,100 + Mi, paper." in made.verdict()
+    assert "Diverged: Softmax + CPR:20,100 + Mi, paper." in made.verdict()
     assert made.best() == CPR, "not what is left of the broken one"
     assert made.differences(PAPER) == [pytest.approx(-0.9)]
 

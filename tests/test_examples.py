@@ -1,4 +1,4 @@
-"""Every example runs, on a tiny model that is made on the spot, and does what it says."""
+"""Every example runs on a tiny model and does what it says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def causal(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def llama(causal: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same tokenizer; all of its layers are linear ones, as LoRA likes them."""
+    """A Llama with the same tokenizer: all its layers are linear, which LoRA needs."""
     folder = tmp_path_factory.mktemp("llama")
     words = AutoTokenizer.from_pretrained(causal)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -44,7 +44,7 @@ def llama(causal: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_they_are_all_here_and_short() -> None:
+def test_all_examples_are_listed_and_short() -> None:
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == NAMES
     for path in EXAMPLES.glob("*.py"):
         assert len(path.read_text(encoding="utf-8").splitlines()) < 60, path.name
@@ -59,8 +59,8 @@ def test_attach(causal: str, capsys: pytest.CaptureFixture) -> None:
 
 def test_summarize(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("accelerate", reason="the Trainer needs accelerate: pip install 'unbottle[train]'")
-    made = tiny_summaries.model("t5", None)
-    made.save_pretrained(tmp_path)
+    model = tiny_summaries.model("t5", None)
+    model.save_pretrained(tmp_path)
     tiny_summaries.tokenizer().save_pretrained(tmp_path)
     losses = example("02_summarize_t5")["main"](str(tmp_path), "s+cepr:20", max_steps=40, lr=2e-2, device="cpu")
     assert losses[-1] < losses[0] - 0.5
@@ -95,6 +95,6 @@ def test_trl(causal: str, capsys: pytest.CaptureFixture) -> None:
     importlib.util.find_spec("lm_eval") is None, reason="needs lm_eval: make test-ecosystem installs it"
 )
 def test_lm_eval(causal: str) -> None:
-    found = example("06_lm_eval")["main"](causal, METHOD)
-    assert [*found] == ["plain", METHOD]
-    assert found["plain"] == found[METHOD]
+    accuracies = example("06_lm_eval")["main"](causal, METHOD)
+    assert [*accuracies] == ["plain", METHOD]
+    assert accuracies["plain"] == accuracies[METHOD]

@@ -132,7 +132,7 @@ def test_make_refuses_an_old_python() -> None:
     old = check.replace("sys.version_info[:2]", "(3, 9)")
     done = subprocess.run(old, shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Unbottle needs Python {oldest} or newer, and {sys.executable} is 3.9.")
+    assert done.stderr.startswith(f"Unbottle needs Python {oldest} or newer, but {sys.executable} is 3.9.")
 
 
 def test_make_app_opens_the_models_of_the_demo(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from statistics import fmean
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from unbottle.bench.cases import PLAIN, CaseGroup, HeadVariant, Point, Shape
+from unbottle.bench.cases import PLAIN, BenchSettings, CaseGroup, HeadVariant, Point, Shape
 from unbottle.bench.run import Bench
 from unbottle.eval.inference import evaluating
 from unbottle.experiments.paired import PairedLosses, WindowLosses
@@ -81,8 +81,8 @@ def measure_cost(
     forward = Point(shape=shape, measure="forward", batch=1, length=length)
     decode = Point(shape=shape, measure="decode", batch=1, length=length, context=context)
     runs = (
-        (forward, Settings(repeats=repeats, threads=threads, memory=memory)),
-        (decode, Settings(repeats=3 * repeats, threads=threads, memory=False)),  # a decoding step is short
+        (forward, BenchSettings(repeats=repeats, threads=threads, memory=memory)),
+        (decode, BenchSettings(repeats=3 * repeats, threads=threads, memory=False)),  # a decoding step is short
     )
     rows: list[Json] = []
     for number, (point, settings) in enumerate(runs):
