@@ -14,7 +14,7 @@ from unbottle.head.states import Source, States
 def check_embedding(config: HeadConfig, embedding: Embedding) -> None:
     if embedding.weight.ndim != 2:
         raise ValueError(f"word embeddings have shape {tuple(embedding.weight.shape)}, expected (words, dimensions).")
-    vocabulary, size = embedding.weight.shape
+    vocabulary, size = embedding.vocabulary, embedding.weight.shape[1]
     if size != config.hidden_size:
         raise ValueError(f"word embeddings have {size} dimensions, this head was built for {config.hidden_size}.")
     if embedding.bias is not None and embedding.bias.shape != (vocabulary,):

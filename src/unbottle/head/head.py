@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -222,7 +222,7 @@ class Head(nn.Module):
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
         check.check_embedding(self.config, embedding)
-        vocabulary = embedding.weight.shape[0]
+        vocabulary = embedding.vocabulary
         check.check_states(self.config, states, past, vocabulary, self._remembered())
         own = next(self.parameters(), None)
         check.check_dtype("layers", states.layers, own)
@@ -254,19 +254,51 @@ class Head(nn.Module):
             q = self.L_h.q(h, windows.products(self.L_h))
             before = windows.products(self.L_h, later=1) if self.config.method.wbwr else None
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
+        return replace(
+            self._inputs(q, positions, seen | keys, (documents, mask), embedding, knobs),
+            source=self._source(source, past) if self.reads_source(knobs) else None,
+            before=before,
+            second_pass=second_pass,
+        )
+
+    def resume(
+        self, q: Float[Tensor, "B T Q"], past: Past, embedding: Embedding, *, knobs: Knobs | None = None
+    ) -> Inputs:
+        """The inputs at the last T positions of a past, whose q is known: for engines, which choose rows to predict at
+        after all states were read. Not for wbwr, nor for what reads an encoder input."""
+        knobs = self.knobs if knobs is None else knobs
+        self.check_knobs(knobs)
+        last = torch.arange(len(past) - q.shape[1], len(past), device=q.device)
+        readers = past.tensors["documents"][:, last], past.tensors["mask"][:, last]
+        return self._inputs(q, last, past.tensors, readers, embedding, knobs)
+
+    def _inputs(
+        self,
+        q: Tensor,
+        positions: Tensor,
+        seen: Mapping[str, Tensor],
+        readers: tuple[Tensor, Tensor],
+        embedding: Embedding,
+        knobs: Knobs,
+    ) -> Inputs:
+        """Inputs at positions that read everything seen; `readers` are their documents and which are no padding."""
         last = positions if self.config.convention == "paper" else positions - 1  # the authors' code: before itself
-        readers = Readers(seen["documents"], documents, last, mask)
+        context = Tokens.of(
+            seen["ids"],
+            seen["readable"],
+            seen["documents"],
+            {name: seen[name] for name in self.context_keys},
+            Readers(seen["documents"], readers[0], last, readers[1]),
+        )
         return Inputs(
             q=q,
-            h=h,
+            h=q[..., : self.config.hidden_size],
             positions=positions,
-            context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], keys, readers),
-            source=self._source(source, past) if self.reads_source(knobs) else None,
+            context=context,
+            source=None,
             embedding=embedding,
             L=self.L,
             L_h=self.L_h,
-            before=before,
-            second_pass=second_pass,
             knobs=knobs,
         )
 

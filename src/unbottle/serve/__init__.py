@@ -1,0 +1,15 @@
+"""Engines that keep many requests in pages: what a head remembers lies there too. See docs/serving.md."""
+
+from __future__ import annotations
+
+
+def register_with_vllm() -> None:
+    """Called by vLLM in each of its processes: lets it read the config of a saved model, and find its class."""
+    from vllm import ModelRegistry
+
+    import unbottle.hub  # noqa: F401  AutoConfig knows the model type from now on
+    from unbottle.hf.config_face import PREFIX
+    from unbottle.serve.models import BASES
+
+    for name in BASES:
+        ModelRegistry.register_model(PREFIX + name, f"unbottle.serve.vllm:{PREFIX}{name}")
