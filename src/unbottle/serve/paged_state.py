@@ -97,7 +97,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Batch:
-    """The requests of one step. Request r has the new tokens `starts[r] : starts[r + 1]`, the last of its `lengths[r]`."""
+    """The requests of one step: request r has the new tokens starts[r] to starts[r + 1], the last of lengths[r]."""
 
     starts: Sequence[int]
     lengths: Sequence[int]

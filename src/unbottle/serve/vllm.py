@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +19,19 @@ from vllm.distributed import (
 )
 from vllm.forward_context import get_forward_context
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
-from vllm.model_executor.models.interfaces import SupportsEagle3
+from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
+from vllm.model_executor.models.interfaces import supports_eagle3
 from vllm.sequence import IntermediateTensors
 from vllm.v1.attention.backend import AttentionBackend, AttentionImpl, AttentionMetadataBuilder
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
-from unbottle.head import Embedding, Head, Past
+from unbottle.head import Embedding, Head, HeadConfig, Knobs
 from unbottle.hf.config_face import HEAD, PREFIX, take_off
 from unbottle.hf.quirks import Quirks
 from unbottle.hf.stored_head import stored_head
 from unbottle.hf.weights import HEAD_WEIGHTS, MISSING, UNEXPECTED, refuse_broken_values, refuse_wrong_weights
 from unbottle.ops import dots
-from unbottle.serve.models import BACKEND, BASES
+from unbottle.serve.models import BASES, LAYERS, reason_against
 from unbottle.serve.paged_state import Batch, PagedHead, as_bits, from_bits
 
 STATE = "unbottle_state"  # the name of the layer that keeps the state, with a number as vLLM wants it
@@ -72,7 +74,7 @@ class StateMetadataBuilder(AttentionMetadataBuilder[StateMetadata]):
 class StateBackend(AttentionBackend):
     """Pages of any shape; no kernels."""
 
-    supported_dtypes = [torch.float16, torch.bfloat16, torch.float32]
+    supported_dtypes: ClassVar[list[torch.dtype]] = [torch.float16, torch.bfloat16, torch.float32]
 
     @staticmethod
     def get_name() -> str:
@@ -92,13 +94,14 @@ class StateBackend(AttentionBackend):
 
 
 class StateLayer(nn.Module, AttentionLayerBase):
-    """What a head remembers of each token, in vLLM's own pages: counted, shared, evicted and moved as attention's are."""
+    """What a head remembers of each token, in vLLM's own pages: counted, shared and moved as attention's are."""
 
     def __init__(self, columns: int, dtype: torch.dtype, vllm_config: Any, name: str) -> None:
         super().__init__()
         self.columns, self.dtype, self.name = columns, dtype, name
         self.impl = StateImpl()
         self.kv_cache = torch.tensor([])
+        self.knobs: dict[int, Knobs] = {}  # of requests of the batch that have some of their own
         layers = vllm_config.compilation_config.static_forward_context
         if name in layers:
             raise ValueError(f"a layer called {name!r} is there already.")
@@ -152,6 +155,31 @@ class ShardedEmbedding(Embedding):
         return tensor_model_parallel_all_reduce(products.contiguous())
 
 
+class Recorder(nn.Module):
+    """The states between some layers, of models without the interface by which EAGLE-3 asks for them.
+
+    They are copied into buffers that stay where they are, so that compiled and captured models write there too.
+    """
+
+    def __init__(self, layers: Any, wanted: Sequence[int], rows: int, config: Any, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.names = [f"before_{layer}" for layer in wanted]
+        for name, layer in zip(self.names, wanted, strict=True):
+            states = torch.zeros((rows, config.get_text_config().hidden_size), dtype=dtype)
+            self.register_buffer(name, states, persistent=False)
+            layers[layer - 1].register_forward_hook(functools.partial(_record, states))
+
+    def states(self, rows: int) -> list[Tensor]:
+        """In the order of the layers."""
+        return [self.get_buffer(name)[:rows] for name in self.names]
+
+
+def _record(states: Tensor, module: nn.Module, given: Any, output: Any) -> None:
+    """What the next layer reads: vLLM's layers return the residual stream in two parts, or as one tensor."""
+    hidden = output[0] + output[1] if isinstance(output, tuple) else output
+    states[: len(hidden)].copy_(hidden)
+
+
 class ServedHead(nn.Module):
     """Comes before vLLM's own class: the same model, another output layer under `head`.
 
@@ -159,29 +187,41 @@ class ServedHead(nn.Module):
     and `compute_logits` knows by these bits which request and position each of them is.
     """
 
+    architecture: str  # as transformers names it
+    embedding_modules: ClassVar[dict[str, str]] = {}  # a LoRA adapter of the output layer is refused: the head reads W
     head: Head
 
     def __init__(self, *, vllm_config: Any, prefix: str = "", **kwargs: Any) -> None:
         config = vllm_config.model_config.hf_config
         head_config = stored_head(getattr(config, HEAD, None), f"config.json, {HEAD!r}")
+        refuse(head_config, vllm_config)
         take_off(config)
         super().__init__(vllm_config=vllm_config, prefix=prefix, **kwargs)
         self._quirks = Quirks.of(config)
         self._path = vllm_config.model_config.model
         dtype = vllm_config.model_config.dtype
         depth, count = head_config.block[0], config.get_text_config().num_hidden_layers
-        if depth > 1:
-            self.set_aux_hidden_state_layers(tuple(range(count - depth + 1, count)))
+        lower = range(count - depth + 1, count)
+        self._recorder: Recorder | None = None
+        if lower and supports_eagle3(self):
+            self.set_aux_hidden_state_layers(tuple(lower))
+        elif lower:
+            rows = vllm_config.scheduler_config.max_num_batched_tokens
+            self._recorder = Recorder(operator.attrgetter(LAYERS[self.architecture])(self), lower, rows, config, dtype)
         self.head = Head(head_config)
         self._paged = PagedHead(self.head, dtype)
         self._state = StateLayer(self._paged.layout.columns, dtype, vllm_config, f"{STATE}.{count}")
         self._batch: Batch | None = None
 
     def forward(self, input_ids: Any, positions: Any, *args: Any, **kwargs: Any) -> Any:
+        if input_ids is None:
+            raise ValueError("embeddings without ids: the head needs the words of a prompt.")
         output = super().forward(input_ids, positions, *args, **kwargs)
         if isinstance(output, IntermediateTensors):
             return output
         last, below = output if isinstance(output, tuple) else (output, [])
+        if self._recorder is not None:
+            below = self._recorder.states(len(last))
         layers = torch.stack([last * self._quirks.hidden_scale, *reversed(below)], dim=1)
         self._batch = self._state.batch()
         q = layers.new_zeros((len(layers), self.head.config.q_size))
@@ -198,7 +238,9 @@ class ServedHead(nn.Module):
         if self._batch is None:
             return self._unread(q)
         numbers = from_bits(hidden_states[:, size:]).tolist()
-        return self._paged.scores(q, numbers, self._embedding, self._batch, self._state.memory)
+        turned = self._state.knobs
+        knobs = (lambda request: turned.get(request, self.head.knobs)) if turned else None
+        return self._paged.scores(q, numbers, self._embedding, self._batch, self._state.memory, knobs)
 
     def _unread(self, q: Tensor) -> Tensor:
         """Logits where no text was read: vLLM measures memory with such rows."""
@@ -211,6 +253,8 @@ class ServedHead(nn.Module):
     @functools.cached_property
     def _embedding(self) -> Embedding:
         output, words = self.lm_head, self.head.config.vocabulary
+        if not isinstance(getattr(output, "quant_method", None), UnquantizedEmbeddingMethod):
+            raise ValueError("the output layer is quantised, and the head reads its rows. Leave lm_head unquantised.")
         bias = getattr(output, "bias", None)
         quirks: dict[str, Any] = {"scale": self._quirks.scale, "softcap": self._quirks.softcap}
         if get_tensor_model_parallel_world_size() == 1:
@@ -243,14 +287,29 @@ class ServedHead(nn.Module):
         raise AttributeError("a model with a head has no logits of a part of the vocabulary")
 
 
+def refuse(head: HeadConfig, vllm_config: Any) -> None:
+    """Say what a model with a head does not do here, before anything is loaded."""
+    if head.method.wbwr:
+        raise ValueError(
+            f"method {str(head.method)!r}: wbwr runs the model a second time on candidate words whose states are not "
+            "kept, and a step of vLLM is one pass. Use generate(), or a method without wbwr."
+        )
+    parallel = vllm_config.parallel_config
+    for name in ("pipeline_parallel_size", "decode_context_parallel_size"):
+        if (size := getattr(parallel, name, 1)) > 1:
+            raise ValueError(f"{name}={size}: a model with a head runs with 1. Use tensor_parallel_size.")
+    if vllm_config.model_config.enable_prompt_embeds:
+        raise ValueError("enable_prompt_embeds: the head needs the words of a prompt, and embeddings do not tell them.")
+
+
 @functools.cache
 def served(name: str) -> type:
     """vLLM's class of an architecture, with a head."""
     if name not in BASES:
-        raise ValueError(f"{name} is not served with a head. Known: {', '.join(sorted(BASES))}.")
+        raise ValueError(f"{name} {reason_against(name)} Served with a head: {', '.join(sorted(BASES))}.")
     module, kind = BASES[name]
     base: Any = getattr(importlib.import_module(module), kind)
-    return type(PREFIX + name, (ServedHead, base), {"__module__": __name__})
+    return type(PREFIX + name, (ServedHead, base), {"__module__": __name__, "architecture": name})
 
 
 def __getattr__(name: str) -> Any:
