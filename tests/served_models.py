@@ -136,6 +136,14 @@ def largest_difference(some: list[Answer], others: list[Answer]) -> float:
     return max(difference(a, b) for a, b in zip(some, others, strict=True))
 
 
+def assert_same(some: list[Answer], others: list[Answer], tolerance: float = 1e-4) -> None:
+    """The same tokens, and log-probabilities that differ by rounding only."""
+    found = [difference(a, b) for a, b in zip(some, others, strict=True)]
+    wrong = [f"request {i}: {gap:.2g}" for i, gap in enumerate(found) if not gap < tolerance]
+    if wrong:
+        raise AssertionError(f"log-probabilities differ (inf: other tokens). {', '.join(wrong)} of {len(found)}")
+
+
 @contextmanager
 def engine(folder: Path | str, **settings: Any) -> Iterator[Any]:
     """A vLLM engine in this process; it loads the plugin by its entry point, as any other would."""

@@ -8,9 +8,10 @@ what it does everywhere, and what it pushed goes back into the pages.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from unbottle.head import Embedding, Head, Knobs, Past, States
 from unbottle.hf.loss import scores_of
+
+Label = TypeVar("Label", bound=Hashable)
 
 GATHERED = 2**24  # numbers that are read from the pages at once
 PREDICTED = 2**25  # logits that are computed at once, or numbers that the tokens of a text take
@@ -51,11 +54,9 @@ class Layout:
     def columns(self) -> int:
         return self.text_columns + self.layers * self.size
 
-    def pack(self, tensors: dict[str, Tensor]) -> Shaped[Tensor, "P C"]:
-        """What a past remembers of some positions, one row for each."""
+    def pack(self, tensors: Mapping[str, Tensor]) -> Shaped[Tensor, "P C"]:
+        """Ids and keys of some positions, one row for each."""
         parts = [as_bits(tensors["ids"].flatten(), self.dtype), *(tensors[name].flatten(0, 1) for name in self.keys)]
-        if self.layers:
-            parts.append(tensors["layers"].flatten(0, 1).flatten(1))
         return torch.cat([part.to(self.dtype) for part in parts], dim=-1)
 
     def unpack(self, rows: Shaped[Tensor, "B N C"], real: Tensor) -> Past:
@@ -91,8 +92,7 @@ class Rows:
 
     indices: Int[Tensor, "B T"]  # of these positions among the rows that were asked for
     requests: Int[Tensor, " B"]
-    ends: Int[Tensor, " B"]  # the position after the last one
-    longest: int  # the largest of `ends`
+    ends: Int[Tensor, " B"]  # the position after the last one, ascending
 
 
 @dataclass(frozen=True)
@@ -112,35 +112,29 @@ class Batch:
         """The request of each new token."""
         return [request for request, (start, end) in enumerate(pairwise(self.starts)) for _ in range(end - start)]
 
-    def position(self, request: int, row: int) -> int:
-        return self.lengths[request] - self.starts[request + 1] + row
-
-    def grouped(
-        self, rows: Sequence[int], most: int, label: Callable[[int], Hashable] = lambda request: None
-    ) -> Iterator[tuple[Hashable, Rows]]:
-        """Rows of this step, in groups whose texts have `most` tokens together, or of one request."""
+    def grouped(self, rows: Sequence[int], most: int, label: Callable[[int], Label]) -> Iterator[tuple[Label, Rows]]:
+        """Rows of this step, in groups of requests with the same label whose texts have `most` tokens together."""
         request_of = self.request_of()
-        runs: list[list[int]] = []
+        runs: list[list[int]] = []  # of consecutive rows of one request, as indices into `rows`
         for index, row in enumerate(rows):
-            follows = runs and rows[runs[-1][-1]] == row - 1 and request_of[row] == request_of[row - 1]
-            runs[-1].append(index) if follows else runs.append([index])
-        alike: dict[Hashable, list[tuple[int, int, list[int]]]] = defaultdict(list)
+            if index and row - 1 == rows[index - 1] and request_of[row] == request_of[row - 1]:
+                runs[-1].append(index)
+            else:
+                runs.append([index])
+        alike: dict[tuple[int, Label], list[tuple[int, int, list[int]]]] = defaultdict(list)
         for run in runs:
             request = request_of[rows[run[0]]]
-            alike[len(run), label(request)].append((self.position(request, rows[run[-1]]) + 1, request, run))
+            end = self.lengths[request] - self.starts[request + 1] + rows[run[-1]] + 1
+            alike[len(run), label(request)].append((end, request, run))
         for (_, name), members in alike.items():
             members.sort()
             while members:
-                count = next(
-                    count for count in range(len(members), 0, -1) if count == 1 or count * members[count - 1][0] <= most
-                )
+                count = len(members)
+                while count > 1 and count * members[count - 1][0] > most:
+                    count -= 1
                 ends, requests, indices = zip(*members[:count], strict=True)
                 del members[:count]
-                on = {"device": self.blocks.device}
-                yield (
-                    name,
-                    Rows(torch.tensor(indices, **on), torch.tensor(requests, **on), torch.tensor(ends, **on), ends[-1]),
-                )
+                yield name, Rows(*(torch.tensor(each, device=self.blocks.device) for each in (indices, requests, ends)))
 
 
 @dataclass(frozen=True)
@@ -150,10 +144,11 @@ class Pages:
     layout: Layout
     memory: Shaped[Tensor, "M P C"]
 
-    def write(self, slots: Int[Tensor, " P"], tensors: dict[str, Tensor]) -> None:
+    def write(self, slots: Int[Tensor, " P"], rows: Shaped[Tensor, "P C"], first: int = 0) -> None:
+        """Rows of some tokens, or their columns from a `first` one on."""
         size = self.memory.shape[1]
         slots = slots.long().clamp(min=0)  # what engines have nowhere to put goes to the first page, which nobody reads
-        self.memory[slots // size, slots % size] = self.layout.pack(tensors)
+        self.memory[..., first : first + rows.shape[1]][slots // size, slots % size] = rows.to(self.memory.dtype)
 
     def read(self, blocks: Int[Tensor, "B M"], ends: Int[Tensor, " B"], count: int, *, layers: bool) -> Past:
         """The last `count` positions before `ends`, with padding to the left of shorter texts."""
@@ -178,13 +173,15 @@ class PagedHead:
         """q of the new tokens, whose words, keys and states are now remembered."""
         q = layers.new_empty((len(layers), self.head.config.q_size))
         pages, before = Pages(self.layout, memory), self.window - 1
-        for _, rows in batch.grouped(range(batch.num_tokens), GATHERED // self.layout.columns):
+        if before and self.head.L_h is not None:  # of all requests first: one may go on from pages that another fills
+            pages.write(batch.slots[: len(layers)], self.head.L_h.read(layers).flatten(1), self.layout.text_columns)
+        for _, rows in batch.grouped(range(batch.num_tokens), GATHERED // self.layout.columns, lambda request: None):
             new = rows.indices.shape[1]
             past = pages.read(batch.blocks[rows.requests], rows.ends - new, before, layers=True) if before else Past()
             here = States(layers=layers[rows.indices], ids=ids[rows.indices].long())
             q[rows.indices] = self.head.inputs(here, embedding, past=past).q
-            pushed = {name: past.tensors[name][:, -new:] for name in past.tensors}
-            pages.write(batch.slots[rows.indices.flatten()], pushed)
+            pushed = {name: tensor[:, -new:] for name, tensor in past.tensors.items()}
+            pages.write(batch.slots[rows.indices.flatten()], self.layout.pack(pushed))
         return q
 
     def scores(
@@ -202,11 +199,11 @@ class PagedHead:
         most = max(1, GATHERED // self.layout.text_columns)
         turned = knobs or (lambda request: self.head.knobs)
         for knob, rows in batch.grouped(numbers, most, turned):
-            assert isinstance(knob, Knobs)
-            past = pages.read(batch.blocks[rows.requests], rows.ends, rows.longest, layers=False)
+            longest = int(rows.ends[-1])
+            past = pages.read(batch.blocks[rows.requests], rows.ends, longest, layers=False)
             x = self.head.resume(q[rows.indices], past, embedding, knobs=knob)
             count = rows.indices.shape[1]
-            step = max(1, PREDICTED // (len(rows.ends) * max(embedding.vocabulary, 16 * rows.longest)))
+            step = max(1, PREDICTED // (len(rows.ends) * max(embedding.vocabulary, 16 * longest)))
             for first in range(0, count, step):
                 part = slice(first, first + step)
                 scores[rows.indices[:, part]] = scores_of(self.head.predict(x.part(slice(None), part)))

@@ -7,7 +7,7 @@ import importlib
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,11 @@ from unbottle.hf.weights import HEAD_WEIGHTS, MISSING, UNEXPECTED, refuse_broken
 from unbottle.ops import dots
 from unbottle.serve.models import BASES, LAYERS, reason_against
 from unbottle.serve.paged_state import Batch, PagedHead, as_bits, from_bits
+
+if TYPE_CHECKING:
+    from typing import Any as Model  # what the mixin is mixed into: a model class of vLLM
+else:
+    Model = object
 
 STATE = "unbottle_state"  # the name of the layer that keeps the state, with a number as vLLM wants it
 
@@ -146,13 +151,15 @@ class ShardedEmbedding(Embedding):
         return self.words
 
     def products(self, f: Tensor) -> Tensor:
-        return tensor_model_parallel_all_gather(F.linear(f, self.weight))[..., : self.words]
+        gathered: Tensor = tensor_model_parallel_all_gather(F.linear(f, self.weight))
+        return gathered[..., : self.words]
 
     def products_at(self, f: Tensor, ids: Tensor) -> Tensor:
         here = ids - self.start
         mine = (here >= 0) & (here < len(self.weight))
         products = dots(f, self.weight, here.where(mine, 0), self.into).where(mine, 0)
-        return tensor_model_parallel_all_reduce(products.contiguous())
+        summed: Tensor = tensor_model_parallel_all_reduce(products.contiguous())
+        return summed
 
 
 class Recorder(nn.Module):
@@ -180,7 +187,7 @@ def _record(states: Tensor, module: nn.Module, given: Any, output: Any) -> None:
     states[: len(hidden)].copy_(hidden)
 
 
-class ServedHead(nn.Module):
+class ServedHead(Model):
     """Comes before vLLM's own class: the same model, another output layer under `head`.
 
     `forward` returns q of every row, with the number of the row as bits behind it. vLLM picks the rows to sample from,
@@ -274,7 +281,7 @@ class ServedHead(nn.Module):
                 else:
                     yield name, weight
 
-        loaded = super().load_weights(others())
+        loaded: set[str] = super().load_weights(others())
         expected = {f"{HEAD_WEIGHTS}{name}" for name in self.head.state_dict()}
         refuse_wrong_weights(self._path, {MISSING: expected - {*mine}, UNEXPECTED: {*mine} - expected})
         refuse_broken_values(self._path, mine)
