@@ -101,7 +101,9 @@ def expected(model: Any, prompt: list[int], **knobs: Any) -> Answer:
     return Answer(tokens, log_probs, of_prompt.gather(1, ids[0, 1:, None])[:, 0].tolist())
 
 
-def answers(llm: Any, texts: list[list[int]], *, of_prompt: bool = True, **extra: Any) -> list[Answer]:
+def answers(
+    llm: Any, texts: list[list[int]], *, of_prompt: bool = True, lora: Any = None, **extra: Any
+) -> list[Answer]:
     """What an engine says to the same requests, all at once."""
     from vllm import SamplingParams
 
@@ -111,7 +113,7 @@ def answers(llm: Any, texts: list[list[int]], *, of_prompt: bool = True, **extra
     requests = [{"prompt_token_ids": text} for text in texts]
     return [
         _answer(text, output)
-        for text, output in zip(texts, llm.generate(requests, settings, use_tqdm=False), strict=True)
+        for text, output in zip(texts, llm.generate(requests, settings, use_tqdm=False, lora_request=lora), strict=True)
     ]
 
 
