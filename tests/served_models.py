@@ -38,6 +38,7 @@ SIZES: dict[str, Any] = {
     "pad_token_id": 0,
 }
 GPT2 = {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 4, "n_head": 2, "n_positions": 256}
+GEMMA2 = {"head_dim": 32, "sliding_window": 24, "final_logit_softcapping": 4.0}
 NO_GROUPS = {name: value for name, value in SIZES.items() if name != "num_key_value_heads"}
 CONFIGS = {
     "llama": lambda: tf.LlamaConfig(**SIZES, tie_word_embeddings=False),
@@ -45,7 +46,8 @@ CONFIGS = {
     "qwen2": lambda: tf.Qwen2Config(**SIZES, tie_word_embeddings=True),
     "qwen3": lambda: tf.Qwen3Config(**SIZES, head_dim=32),
     "gemma": lambda: tf.GemmaConfig(**SIZES, head_dim=32),
-    "gemma2": lambda: tf.Gemma2Config(**SIZES, head_dim=32, sliding_window=24, final_logit_softcapping=4.0),
+    # eager: transformers leaves out the soft-cap of attention in its faster kernels, vLLM does not
+    "gemma2": lambda: tf.Gemma2Config(**SIZES, **GEMMA2, attn_implementation="eager"),
     "gemma3": lambda: tf.Gemma3TextConfig(**SIZES, head_dim=32, sliding_window=24),
     "gpt2": lambda: tf.GPT2Config(**GPT2, bos_token_id=2, eos_token_id=None, pad_token_id=0),
     "phi": lambda: tf.PhiConfig(**SIZES),
