@@ -18,7 +18,7 @@ LENGTHS = (7, 1, 5, 7, 11)
 
 def perturbed(method: str, dtype: torch.dtype = torch.float64) -> tuple[Head, Embedding]:
     torch.manual_seed(0)
-    head = Head(HeadConfig(method=method, hidden_size=SIZE, vocabulary=VOCABULARY)).to(dtype).eval()
+    head = Head(HeadConfig(method=Method.parse(method), hidden_size=SIZE, vocabulary=VOCABULARY)).to(dtype).eval()
     with torch.no_grad():
         for parameter in head.parameters():
             parameter += 0.5 * torch.randn_like(parameter)

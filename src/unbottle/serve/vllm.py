@@ -259,7 +259,8 @@ class ServedHead(Model):
 
     @functools.cached_property
     def _embedding(self) -> Embedding:
-        output, words = self.lm_head, self.head.config.vocabulary
+        output: Any = self.lm_head if hasattr(self, "lm_head") else self.model.embed_tokens  # Gemma ties them by hand
+        words = self.head.config.vocabulary
         if not isinstance(getattr(output, "quant_method", None), UnquantizedEmbeddingMethod):
             raise ValueError("the output layer is quantised, and the head reads its rows. Leave lm_head unquantised.")
         bias = getattr(output, "bias", None)
