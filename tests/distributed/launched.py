@@ -43,7 +43,7 @@ LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 PLACES = {
     "step": (HeadTrainer, "training_step"),
     "write": (unbottle.train.trainer, "write_state"),  # in the middle of a checkpoint
-    "seal": (unbottle.train.checkpoints, "put_folder"),
+    "seal": (unbottle.train.checkpoints, "replace_folder"),
 }
 
 

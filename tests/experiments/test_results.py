@@ -81,7 +81,7 @@ def test_a_full_disk_keeps_the_rows_from_before(tmp_path, monkeypatch) -> None:
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("unbottle.experiments.results.put_file", full)
+    monkeypatch.setattr("unbottle.experiments.results.replace_file", full)
     with pytest.raises(OSError, match=r"the disk of .* is full\. What was written before is complete"):
         results.add(row("softmax+c", 0, 9.0))
     monkeypatch.undo()

@@ -27,9 +27,9 @@ from unbottle.train.trainer import HeadTrainer
 PLACES = {
     "step": (HeadTrainer, "training_step"),
     "write": (unbottle.train.trainer, "write_state"),  # in the middle of a checkpoint: only the weights are there
-    "seal": (unbottle.train.checkpoints, "put_folder"),  # all files are there, the name is not
+    "seal": (unbottle.train.checkpoints, "replace_folder"),  # all files are there, the name is not
     "rotate": (Path, "unlink"),
-    "states": (unbottle.train.hidden_state_cache, "put_file"),  # while hidden states are written
+    "states": (unbottle.train.hidden_state_cache, "replace_file"),  # while hidden states are written
     "model": (unbottle.train.modes, "save_folder"),  # after the last step
 }
 

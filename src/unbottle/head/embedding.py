@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -30,18 +30,31 @@ class Embedding:
     softcap: float | None = None
     into: WeightGradient | None = None  # where the fused loss gathers the gradient of the weight
 
+    @property
+    def vocabulary(self) -> int:
+        """V."""
+        return self.weight.shape[0]
+
     def logits(self, f: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """f . w_x for the whole vocabulary."""
-        return self.finish(F.linear(f, self.weight), self.bias)
+        return self.finish(self.products(f), self.bias)
 
     def at(self, f: Float[Tensor, "B T D"], words: Words) -> Float[Tensor, "B T S"]:
         """f . w_x for a set of words."""
-        products = dots(f, self.weight, words.ids, self.into)
+        products = self.products_at(f, words.ids)
         return self.finish(products, None if self.bias is None else self.bias[words.ids])
 
     def added(self, f: Float[Tensor, "B T D"], words: Words) -> Float[Tensor, "B T S"]:
         """scale * f . w_x, to be added to logits that have the bias already."""
-        return widen(dots(f, self.weight, words.ids, self.into)) * self.scale
+        return widen(self.products_at(f, words.ids)) * self.scale
+
+    def products(self, f: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Dot products with all words; a subclass whose weight is elsewhere replaces this one and `products_at`."""
+        return F.linear(f, self.weight)
+
+    def products_at(self, f: Float[Tensor, "B T D"], ids: Int[Tensor, "B #T S"]) -> Float[Tensor, "B T S"]:
+        """Dot products with some words."""
+        return dots(f, self.weight, ids, self.into)
 
     def finish(self, products: Tensor, bias: Tensor | None, *, out: Tensor | None = None) -> Tensor:
         """Dot products -> logits; all in the memory of `out` where that is given."""

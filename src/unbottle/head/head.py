@@ -11,7 +11,7 @@ softmax, mixture or copied mass -> loss, logits or both          distribution, f
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -156,7 +156,7 @@ class Head(nn.Module):
             return Prediction(*self._loss(x, labels, num_items))
         x = x if positions is None else x.rows(positions)
         if output == "logits" and labels is None and not torch.is_grad_enabled():
-            return Prediction(logits=self._logits(x))
+            return Prediction(logits=self.logits(x))
         distribution, loss, losses = self.distribution(x), None, None
         if labels is not None and num_items is not None:
             losses = self.objective.losses(distribution, labels)
@@ -206,7 +206,7 @@ class Head(nn.Module):
         loss = FusedLoss(self.distribution, weights, self.objective, self.workspace, records, in_place)
         return loss(x, labels, scale.expand(labels.shape))
 
-    def _logits(self, x: Inputs) -> Float[Tensor, "B T V"]:
+    def logits(self, x: Inputs) -> Float[Tensor, "B T V"]:
         """The scores of `distribution` without gradients; a long text is taken some positions at a time."""
         if not self._fuses(x):
             return self.distribution(x).scores()
@@ -265,7 +265,7 @@ class Head(nn.Module):
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
         validation.check_embedding(self.config, embedding, states.layers)
-        vocabulary = embedding.weight.shape[0]
+        vocabulary = embedding.vocabulary
         validation.check_states(self.config, states, past, vocabulary, self._remembered())
         for name, weight in () if torch.compiler.is_compiling() else self.named_parameters():
             validation.check_whole(f"head.{name}", weight)
@@ -298,19 +298,51 @@ class Head(nn.Module):
             windows = Windows.of(history, seen["mask"], seen["documents"], positions, self.L_h.window)
             q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
+        return replace(
+            self._inputs(q, positions, seen | keys, (documents, mask), embedding, knobs),
+            source=self._source(source, past) if self.reads_source(knobs) else None,
+            before=before,
+            second_pass=second_pass,
+        )
+
+    def resume(
+        self, q: Float[Tensor, "B T Q"], past: Past, embedding: Embedding, *, knobs: Knobs | None = None
+    ) -> Inputs:
+        """The inputs at the last T positions of a past, whose q is known: for engines, which choose rows to predict at
+        after all states were read. Not for wbwr, nor for what reads an encoder input."""
+        knobs = self.knobs if knobs is None else knobs
+        self.check_knobs(knobs)
+        last = torch.arange(len(past) - q.shape[1], len(past), device=q.device)
+        readers = past.tensors["documents"][:, last], past.tensors["mask"][:, last]
+        return self._inputs(q, last, past.tensors, readers, embedding, knobs)
+
+    def _inputs(
+        self,
+        q: Tensor,
+        positions: Tensor,
+        seen: Mapping[str, Tensor],
+        readers: tuple[Tensor, Tensor],
+        embedding: Embedding,
+        knobs: Knobs,
+    ) -> Inputs:
+        """Inputs at positions that read everything seen; `readers` are their documents and which are no padding."""
         last = positions if self.config.convention == "paper" else positions - 1  # the authors' code: before itself
-        readers = Readers(seen["documents"], documents, last, mask)
+        context = Tokens.of(
+            seen["ids"],
+            seen["readable"],
+            seen["documents"],
+            {name: seen[name] for name in self.context_keys},
+            Readers(seen["documents"], readers[0], last, readers[1]),
+        )
         return Inputs(
             q=q,
-            h=h,
+            h=q[..., : self.config.hidden_size],
             positions=positions,
-            context=Tokens.of(seen["ids"], seen["readable"], seen["documents"], keys, readers),
-            source=self._source(source, past) if self.reads_source(knobs) else None,
+            context=context,
+            source=None,
             embedding=embedding,
             L=self.L,
             L_h=self.L_h,
-            before=before,
-            second_pass=second_pass,
             knobs=knobs,
         )
 

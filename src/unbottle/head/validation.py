@@ -18,7 +18,7 @@ def check_embedding(config: HeadConfig, embedding: Embedding, layers: Tensor) ->
         raise ValueError(f"word embeddings have shape {tuple(embedding.weight.shape)}, expected (words, dimensions).")
     if not torch.compiler.is_compiling():
         check_whole("output embeddings", embedding.weight)
-    vocabulary, size = embedding.weight.shape
+    vocabulary, size = embedding.vocabulary, embedding.weight.shape[1]
     if size != config.hidden_size:
         raise ValueError(f"word embeddings have {size} dimensions, this head was built for {config.hidden_size}.")
     if embedding.bias is not None and embedding.bias.shape != (vocabulary,):
