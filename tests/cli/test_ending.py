@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-import unbottle.train  # noqa: F401  # what the group is joined by
+import unbottle.train.distributed  # noqa: F401  # which joins the group
 from unbottle.cli.errors import FAILED, INTERRUPTED, OK, REFUSED, ending
 
 
