@@ -5,6 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unbottle.ops import top
+
 
 def by_sorting(row: list[float], k: int) -> list[int]:
     return sorted(sorted(range(len(row)), key=lambda column: (-row[column], column))[:k])
@@ -35,3 +37,12 @@ def test_compiles_as_one_graph() -> None:
     values = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
     assert torch.equal(torch.compile(lambda v: top(v, 7), fullgraph=True, backend="aot_eager")(values), top(values, 7))
     torch.library.opcheck(top, (values, 7))
+
+
+def test_ties_that_reach_beyond_the_candidates() -> None:
+    """All but one value tie, and more of them than are looked at first; NaN counts as the largest, as for sort."""
+    values = torch.zeros(3, 5000)
+    values[1, 4321] = 1.0
+    values[2, 17] = torch.nan
+    want = values.sort(dim=-1, descending=True, stable=True).indices[..., :20].sort(-1).values
+    assert torch.equal(top(values, 20), want)

@@ -89,6 +89,7 @@ class Tape:
         return self._gradients.get(id(leaf))
 
 
+READ = 16  # rows whose exponentials are held at once while log Z is read
 SAMPLE = 64  # columns that are looked at to learn what normalisation subtracted
 
 
@@ -104,7 +105,8 @@ class InPlaceLogits:
         assert buffer.shape[1] > size, "one column more: the target of all that is not present"
         self._grid = buffer.view(-1, positions, buffer.shape[1])
         self._size, self._tape = size, tape
-        self._log_Z: Tensor | None = None
+        self._log_Z: Tensor | None = None  # once the buffer holds log-probabilities
+        self._read: Tensor | None = None  # log Z of logits that are still logits
         self._events: list[Callable[[Tensor, Tensor], None]] = []
         self.written: list[Write] = []
 
@@ -142,6 +144,7 @@ class InPlaceLogits:
         target = write.words.target(self._size).expand_as(write.scores)
         self._grid.scatter_(-1, target, write.scores.detach().to(self._grid.dtype))
         self.written.append(write)
+        self._read = None
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
             gradient = self._grid.gather(-1, target) * scale
@@ -166,20 +169,36 @@ class InPlaceLogits:
 
     @torch.no_grad()
     def logsumexp(self) -> Float[Tensor, "B T"]:
-        """log Z. From now on the buffer holds log-probabilities: one pass over it, no second buffer."""
+        """log Z. Where gradients are recorded the buffer holds log-probabilities from now on: one pass, no second one."""
+        if self._log_Z is None and not self._tape.records:
+            return self._read_log_Z()
         if self._log_Z is None:
-            self._grid[..., self._size :] = -torch.inf
-            some = self._values[..., :: max(1, self._size // SAMPLE)]
-            before = some.amax(-1)
-            if not before.isfinite().all():
-                some = self._values
-                before = some.amax(-1)
-            torch.log_softmax(self._grid, -1, out=self._grid)
-            self._log_Z = self._tape.leaf(before - some.amax(-1))  # the same column, before and after
+            self._normalise()
+        assert self._log_Z is not None
         return self._log_Z
 
+    def _normalise(self) -> None:
+        self._grid[..., self._size :] = -torch.inf
+        some = self._values[..., :: max(1, self._size // SAMPLE)]
+        before = some.amax(-1)
+        if not before.isfinite().all():
+            some = self._values
+            before = some.amax(-1)
+        torch.log_softmax(self._grid, -1, out=self._grid)
+        self._log_Z = self._tape.leaf(before - some.amax(-1))  # the same column, before and after
+
+    def _read_log_Z(self) -> Float[Tensor, "B T"]:
+        """log Z of logits that stay as they are, a few rows at a time: their exponentials fit into a cache."""
+        if self._read is None:
+            rows = self._values.flatten(0, 1)
+            self._read = torch.cat([part.logsumexp(-1) for part in rows.split(READ)]).view(self._values.shape[:2])
+        return self._read
+
+    @torch.no_grad()
     def log_softmax(self) -> Float[Tensor, "B T V"]:
-        self.logsumexp()
+        """Log-probabilities, in place of the logits."""
+        if self._log_Z is None:
+            self._normalise()
         return self._values
 
     def _remember(self, undo: Callable[[Tensor, Tensor], None]) -> None:

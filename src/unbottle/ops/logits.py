@@ -43,15 +43,32 @@ def top(values: Tensor, k: int) -> Tensor:
     Equals `values.sort(descending=True, stable=True).indices[..., :k].sort().values`. No gradient.
     A custom operator, because the repair of ties depends on the data and would break a compiled graph.
     """
+    values = values.detach()
     width = values.shape[-1]
-    best, columns = values.detach().topk(min(k + 1, width), dim=-1)
+    best, columns = values.topk(min(k + 1, width), dim=-1)
     columns = columns[..., :k]
     if k < width:
         tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
         if tied.any():
             columns = columns.clone()
-            columns[tied] = values.detach()[tied].sort(dim=-1, descending=True, stable=True).indices[:, :k]
+            columns[tied] = _lowest_of_ties(values[tied], k)
     return columns.sort(dim=-1).values
+
+
+CANDIDATES = 64  # beyond k, to look for ties among; four times as many while these do not hold them all
+
+
+def _lowest_of_ties(rows: Tensor, k: int) -> Tensor:
+    """Columns of the k largest values of each row, ties to the lower column, without sorting the vocabulary."""
+    size, width = CANDIDATES, rows.shape[-1]
+    while True:
+        best, columns = rows.topk(min(k + size, width), dim=-1)
+        if k + size >= width or bool((best[:, -1] < best[:, k - 1]).all()):  # all that tie with the k-th are in view
+            break
+        size *= 4
+    columns, order = columns.sort(dim=-1)
+    chosen = best.gather(-1, order).sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    return columns.gather(-1, chosen)
 
 
 @top.register_fake
