@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from unbottle.eval.resumable_jsonl import ResumableJsonl
 from unbottle.files import write_text
-from unbottle.train import hidden_state_cache, train_lm
+from unbottle.train import hidden_state_cache, modes, train_lm
 
 SENTENCE = r"^the disk of .* is full\. Files written before are complete: .* rerun the same command to resume\.$"
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from unbottle.ops import WeightGradient
+from unbottle.ops import WeightGradient, additive, dots
 
 GENERATOR = torch.Generator().manual_seed(0)
 

@@ -169,7 +169,7 @@ class InPlaceLogits:
 
     @torch.no_grad()
     def logsumexp(self) -> Float[Tensor, "B T"]:
-        """log Z. Where gradients are recorded the buffer holds log-probabilities from now on: one pass, no second one."""
+        """log Z. Where gradients are recorded, the buffer holds log-probabilities from now on: one pass over it."""
         if self._log_Z is None and not self._tape.records:
             return self._read_log_Z()
         if self._log_Z is None:

@@ -36,7 +36,7 @@ class Words:
         return self.ids.where(self.present, spare)
 
 
-@torch.library.custom_op("unbottle::top", mutates_args=())
+@torch.library.custom_op("unbottle::top", mutates_args=(), schema="(Tensor values, int k) -> Tensor")
 def top(values: Tensor, k: int) -> Tensor:
     """Columns of the k largest values of each row, in ascending order; ties go to the lower column.
 
