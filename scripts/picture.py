@@ -15,7 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from unbottle.method import Method
-from unbottle.report.plots import BLUE, GREY
+from unbottle.report.palette import PARTITIONS
+from unbottle.report.plots import GREY
 
 ROOT = Path(__file__).parents[1]
 WORDS = {"man": (0.0, 0.0), "woman": (1.0, 0.0), "king": (0.0, 1.0), "queen": (1.0, 1.0)}
@@ -24,6 +25,7 @@ CONTEXT = ("king", "woman")
 SHOWN = ("softmax+mi", "mos+mi", "softmax+c+mi", "ps+mi", "softmax+p+mi", "softmax+cpr:20,100+mi")
 
 
+BLUE = PARTITIONS["PE"].light
 STYLE = {"svg.hashsalt": "unbottle", "svg.fonttype": "none", "font.size": 9}  # the same file again
 
 

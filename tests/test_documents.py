@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 import textwrap
+import types
 from pathlib import Path
 
 import oracle
@@ -206,9 +207,10 @@ def test_your_first_partition(echo: None, method: str, convention: str) -> None:
 def test_your_first_metric(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     summary_scores = importlib.import_module("unbottle.eval.summary_scores")  # the package has a function of that name
     metric, line = code("CONTRIBUTING.md", "Your first metric")
-    names = dict(vars(summary_scores))
+    names: dict = {}
     exec(compile(metric, "CONTRIBUTING.md", "exec"), names)
-    for name, registered in eval("{" + line + "}", names).items():
+    module = types.SimpleNamespace(**names)
+    for name, registered in eval("{" + line + "}", {"compression": module}).items():
         monkeypatch.setitem(summary_scores.METRICS, name, registered)
     predictions = tmp_path / "predictions.jsonl"
     examples = [("1", "one two three four", "one two"), ("2", "one two three", "one"), ("3", "one", "")]

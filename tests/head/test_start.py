@@ -37,7 +37,7 @@ def test_fresh_head_is_the_plain_softmax(form: str, name: str, encoder_decoder: 
         embedding,
         source=Source(states=draw(batch, 9, size), ids=ids[:, :9]),
         second_pass=lambda words, f_R, positions: draw(*words.ids.shape, head.config.block[0], size),
-    )
+    ).distribution
     plain = embedding.logits(layers[:, :, 0]).softmax(-1)
     variation = (distribution.log_probs().exp() - plain).abs().sum(-1).max() / 2
     assert variation < BOUND.get(method.base, 1e-9 if method.wbwr else 1e-13)

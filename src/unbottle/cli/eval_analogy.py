@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.eval_options import DryRun, OptionalModelsArgument, OutputFolder
-from unbottle.cli.options import check_file, check_model
+from unbottle.cli.eval_options import OptionalModelsArgument
+from unbottle.cli.options import DryRun, OutputFolder, check_file, check_model
 from unbottle.progress import progress
 from unbottle.tables import Table
 

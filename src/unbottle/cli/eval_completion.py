@@ -10,7 +10,6 @@ import typer
 
 from unbottle.cli.eval_options import (
     Batch,
-    DryRun,
     OptionalData,
     OptionalModelArgument,
     PartOption,
@@ -19,7 +18,7 @@ from unbottle.cli.eval_options import (
     TextPart,
     by_implementation,
 )
-from unbottle.cli.options import check_file, check_model
+from unbottle.cli.options import DryRun, check_file, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
 from unbottle.tables import Table, number

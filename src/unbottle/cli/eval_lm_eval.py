@@ -8,8 +8,8 @@ from typing import Annotated, cast
 
 import typer
 
-from unbottle.cli.eval_options import DryRun, ModelArgument, OutputFolder
-from unbottle.cli.options import check_model
+from unbottle.cli.eval_options import ModelArgument
+from unbottle.cli.options import DryRun, OutputFolder, check_model
 from unbottle.cli.output import show
 from unbottle.tables import Table, number
 

@@ -34,9 +34,7 @@ PartOption = Annotated[
 TaggerOption = Annotated[
     str, typer.Option(metavar="TAGGER", help="Tagger of proper nouns: auto, spacy, spacy:PATH, nltk or rules.")
 ]
-OutputFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for config.json and result.json.")]
 OutputFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Output file. [stdout, with nothing else on it]")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the full config and exit.")]
 
 Sampling = Annotated[str, typer.Option(metavar="HOW", help="greedy, top-k or beams.")]
 TopK = Annotated[int, typer.Option(metavar="N", help="Number of words to sample from, for --sampling top-k.")]
@@ -44,7 +42,6 @@ Beams = Annotated[int, typer.Option(metavar="N", help="Number of beams, for --sa
 MaxNewTokens = Annotated[int, typer.Option(metavar="N", help="Maximum number of tokens to generate.")]
 Batch = Annotated[int, typer.Option(metavar="N", help="Batch size; another batch size gives other samples.")]
 JsonColumn = Annotated[str, typer.Option(metavar="NAME", help="Column of texts in a jsonl file.")]
-SamplingSeed = Annotated[int, typer.Option(metavar="N", help="Random seed for sampling.")]
 
 
 def by_implementation(implementations: Mapping[str, str]) -> str:

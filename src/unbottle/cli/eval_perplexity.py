@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.eval_options import Data, DryRun, ModelsArgument, OutputFolder, PartOption, TextColumn, TextPart
-from unbottle.cli.options import check_model
+from unbottle.cli.eval_options import Data, ModelsArgument, PartOption, TextColumn, TextPart
+from unbottle.cli.options import DryRun, OutputFolder, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
 from unbottle.tables import Table, number

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.eval_options import DryRun, ModelsArgument, OutputFolder
-from unbottle.cli.options import check_model
+from unbottle.cli.eval_options import ModelsArgument
+from unbottle.cli.options import DryRun, OutputFolder, check_model
 from unbottle.progress import progress
 from unbottle.tables import Table
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.eval_options import DryRun, OutputFolder, TaggerOption, by_implementation
-from unbottle.cli.options import check_file, check_model
+from unbottle.cli.eval_options import TaggerOption, by_implementation
+from unbottle.cli.options import DryRun, OutputFolder, check_file, check_model
 from unbottle.cli.output import show
 from unbottle.progress import progress
 from unbottle.tables import Table, number

@@ -12,19 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.eval_options import (
-    Batch,
-    Beams,
-    DryRun,
-    JsonColumn,
-    MaxNewTokens,
-    ModelsArgument,
-    OutputFile,
-    Sampling,
-    SamplingSeed,
-    TopK,
-)
-from unbottle.cli.options import STDIN, Dropped, check_choice, check_file, check_model
+from unbottle.cli.eval_options import Batch, Beams, JsonColumn, MaxNewTokens, ModelsArgument, OutputFile, Sampling, TopK
+from unbottle.cli.options import STDIN, Dropped, DryRun, SamplingSeed, check_choice, check_file, check_model
 from unbottle.cli.output import show_text
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import cast
 
 import torch
@@ -17,6 +18,7 @@ from unbottle.eval.word_probability import check_length
 from unbottle.hf.attach import innermost
 from unbottle.hf.explain import explain, spelled
 from unbottle.hf.modeling import HeadMixin
+from unbottle.tables import Table
 
 MARKED = re.compile(r"\[(-?)([^\[\]]+)\]")
 
@@ -114,7 +116,7 @@ class Probe:
     def __str__(self) -> str:
         blocks = []
         for prompt in dict.fromkeys(probed.prompt for probed in self.found):
-            blocks.append("\n".join([prompt, *_table([probed for probed in self.found if probed.prompt == prompt])]))
+            blocks.append(f"{prompt}\n{_table([probed for probed in self.found if probed.prompt == prompt])}")
         return "\n\n".join(blocks)
 
 
@@ -166,14 +168,11 @@ def _next_words(name: str, model: LanguageModel, tokenizer: Tokenizer, prompt: s
     return Probed(model=name, method=PLAIN, prompt=prompt, words=words, masses={PLAIN: 1.0})
 
 
-def _table(columns: Sequence[Probed]) -> list[str]:
+def _table(columns: Sequence[Probed]) -> str:
     """A column for each model: word, probability, partition."""
-    lines = [""] * (1 + max(len(probed.words) for probed in columns))
+    cells = []
     for probed in columns:
-        text = max(len(repr(word.text)) for word in probed.words)
-        cells = [f"{word.text!r:<{text}}  {word.probability:.4f}  {word.partition}" for word in probed.words]
-        title = f"{probed.model} ({probed.method})"
-        width = max(map(len, (title, *cells)))
-        cells += [""] * (len(lines) - 1 - len(cells))
-        lines = [f"{line}  {cell:<{width}}" for line, cell in zip(lines, (title, *cells), strict=True)]
-    return [line.rstrip() for line in lines]
+        width = max(len(repr(word.text)) for word in probed.words)
+        cells.append([f"{word.text!r:<{width}}  {word.probability:.4f}  {word.partition}" for word in probed.words])
+    header = ["", *(f"{probed.model} ({probed.method})" for probed in columns)]
+    return Table(header, [["", *row] for row in zip_longest(*cells, fillvalue="")]).text()

@@ -10,7 +10,6 @@ softmax, mixture or copied mass -> loss, logits or both          distribution, f
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -155,8 +154,10 @@ class Head(nn.Module):
                 raise ValueError("output='loss' needs labels.")
             return Prediction(*self._loss(x, labels, num_items))
         x = x if positions is None else x.rows(positions)
-        if output == "logits" and labels is None and not torch.is_grad_enabled():
-            return Prediction(logits=self.logits(x))
+        if output == "logits" and not torch.is_grad_enabled():
+            logits, losses = self.logits(x, labels)
+            loss = None if losses is None or num_items is None else losses.sum() / num_items
+            return Prediction(loss, losses, logits)
         distribution, loss, losses = self.distribution(x), None, None
         if labels is not None and num_items is not None:
             losses = self.objective.losses(distribution, labels)
@@ -206,28 +207,49 @@ class Head(nn.Module):
         loss = FusedLoss(self.distribution, weights, self.objective, self.workspace, records, in_place)
         return loss(x, labels, scale.expand(labels.shape))
 
-    def logits(self, x: Inputs) -> Float[Tensor, "B T V"]:
-        """The scores of `distribution` without gradients; a long text is taken some positions at a time."""
-        if not self._fuses(x):
-            return self.distribution(x).scores()
-        reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
-        if not reads_text or not is_long(x):
-            return self._overwritten(x).scores()
-        logits: Tensor | None = None
-        for batch, rows in parts(x, records=False):
-            part = self._overwritten(x.part(batch, rows)).scores()
-            if logits is None:
-                logits = part.new_empty((*x.q.shape[:2], part.shape[-1]))
-            logits[batch, rows] = part
-            del part  # before the next one is computed
-        assert logits is not None
-        return logits
+    @torch.no_grad()
+    def logits(
+        self, x: Inputs, labels: Shaped[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T"] | None]:
+        """The scores of `distribution` without gradients, and the losses where there are labels.
 
-    def _overwritten(self, x: Inputs) -> Distribution:
-        """`distribution` whose logits are written over, step by step, not copied."""
-        lend = functools.partial(torch.empty, device=x.q.device)
-        products = Products(x.embedding, Tape(records=False), lambda *shape: lend(shape[:2], dtype=shape[2]))
-        return self.distribution(x, products.logits)
+        The products with the vocabulary are written where the logits are returned, and the partitions overwrite them
+        there: nothing of that size is copied. A long text is taken some positions at a time.
+        """
+        if not self._fuses(x):
+            distribution = self.distribution(x)
+            return distribution.scores(), None if labels is None else self.objective.losses(distribution, labels)
+        batch_size, positions = x.q.shape[:2]
+        dtype = torch.promote_types(x.q.dtype, torch.float32)
+        reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
+        together = [(slice(None), slice(None))]
+        buffer: Tensor | None = None
+        losses = None if labels is None else torch.zeros(labels.shape, dtype=dtype, device=labels.device)
+        for batch, rows in parts(x, records=False) if reads_text and is_long(x) else together:
+            part = x.part(batch, rows)
+            first = (batch.start or 0) * positions + (rows.start or 0)
+            lent: list[Tensor] = []
+
+            def lend(
+                height: int, width: int, dtype: torch.dtype, first: int = first, lent: list[Tensor] = lent
+            ) -> Tensor:
+                nonlocal buffer
+                if lent:  # of another softmax, or what a soft-cap needs
+                    return torch.empty(height, width, dtype=dtype, device=x.q.device)
+                if buffer is None:
+                    buffer = torch.empty(batch_size * positions, width, dtype=dtype, device=x.q.device)
+                lent.append(buffer[first : first + height])
+                return lent[0]
+
+            products = Products(part.embedding, Tape(records=False), lend)
+            distribution = self.distribution(part, products.logits)
+            if losses is not None and labels is not None:
+                losses[batch, rows] = self.objective.losses(distribution, labels[batch, rows])
+            if not distribution.is_softmax:  # what is mixed is written into the memory of the first softmax
+                scores = distribution.scores()
+                lent[0][:, : scores.shape[-1]] = scores.flatten(0, 1)
+        assert buffer is not None
+        return buffer.view(batch_size, positions, -1)[..., : x.embedding.vocabulary], losses
 
     def _fuses(self, x: Inputs) -> bool:
         """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -17,6 +17,7 @@ from unbottle.hf.attach import with_head
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import source_limit, target_limit
 from unbottle.ops import Logits, Words
+from unbottle.tables import Table
 
 SHOWN = 4  # occurrences of a word in a row of the table
 
@@ -79,11 +80,11 @@ class Explanation:
 
     def __str__(self) -> str:
         title = ("word", "id", "probability", "set by", "writers", "logit", "plain", "copied", "stands at")
-        table = [title, *(_table_row(word) for word in self.words)]
-        keep = [number for number in range(len(title)) if any(row[number] for row in table[1:])]
+        rows = [_table_row(word) for word in self.words]
+        keep = [column for column in range(len(title)) if any(row[column] for row in rows)]
         masses = "  ".join(f"{name} {mass:.4f}" for name, mass in self.masses.items())
-        lines = _aligned([[row[number] for number in keep] for row in table])
-        return "\n".join([f"{self.method}: next word after {self.text!r}", *lines, f"all words: {masses}"])
+        table = Table([title[column] for column in keep], [[row[column] for column in keep] for row in rows])
+        return f"{self.method}: next word after {self.text!r}\n{table.text()}\nall words: {masses}"
 
 
 def _table_row(word: NextWord) -> tuple[str, ...]:
@@ -104,16 +105,6 @@ def _places_text(word: NextWord, text: str) -> str:
     places = [str(occurrence) for occurrence in word.occurrences if occurrence.text == text]
     more = [f"and {len(places) - SHOWN} more"] if len(places) > SHOWN else []
     return f"{text} {', '.join([*places[:SHOWN], *more])}" if places else ""
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width, two spaces apart, numbers to the right."""
-    columns = []
-    for title, *cells in zip(*table, strict=True):
-        width = max(map(len, (title, *cells)))
-        number = all(cell.replace(".", "").lstrip("-").isdigit() for cell in cells if cell)
-        columns.append([f"{cell:>{width}}" if number else f"{cell:<{width}}" for cell in (title, *cells)])
-    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 @torch.no_grad()

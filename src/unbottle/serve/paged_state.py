@@ -205,5 +205,5 @@ class PagedHead:
             step = max(1, PREDICTED // (len(rows.ends) * max(embedding.vocabulary, 16 * longest)))
             for first in range(0, count, step):
                 part = slice(first, first + step)
-                scores[rows.indices[:, part]] = self.head.logits(x.part(slice(None), part))
+                scores[rows.indices[:, part]] = self.head.logits(x.part(slice(None), part))[0]
         return scores
