@@ -36,7 +36,7 @@ _CONSTANT: Values = {"lr_scheduler_type": "constant_with_warmup"}
 PRESETS: dict[str, Values] = {
     "paper": {},  # GPT-2 small, one epoch: the defaults of LMTrainingArguments
     "paper-medium": {"num_train_epochs": 0.4},  # GPT-2 medium
-    "head": {**_HEAD, "learning_rate": 1e-4, "num_train_epochs": 3.0},
+    "head": {**_HEAD, "learning_rate": 1e-3, "num_train_epochs": 3.0},
     "lora": _LORA,
     "scratch": {**_SCRATCH, "num_train_epochs": 5.0},
 }
