@@ -29,6 +29,8 @@ EXTRAS = {  # layer: the extras with which it is installed. The other layers hav
     "report": ("bench",),
     "experiments": ("demo",),
     "app": ("app",),
+    "cli": ("train",),
+    "serve": ("vllm",),
 }
 DISTRIBUTIONS = {"yaml": "pyyaml", "mauve": "mauve-text"}  # the import names that are not the distribution's name
 

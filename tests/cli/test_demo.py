@@ -211,7 +211,7 @@ def test_a_full_disk(half_done: Path, small_library: None, capsys, monkeypatch: 
 
     monkeypatch.setattr("unbottle.train.hidden_state_cache.save_file", full)
     said = refused(capsys, "--plan", "tiny", "--output", str(half_done))
-    assert said.endswith("make room and run the same command again, and it goes on from there.")
+    assert said.endswith("free some space and rerun the same command to resume.")
 
 
 def test_an_index_out_of_reach_offers_the_quick_demo(
@@ -260,10 +260,10 @@ def test_a_demo_that_an_earlier_version_began_is_resumed(
 def test_a_diverged_training_is_named(
     finished: Path, small_library: None, half_done: Path, monkeypatch, capsys
 ) -> None:
-    from unbottle.train.divergence import BrokenTrainingError
+    from unbottle.train.divergence import DivergenceError
 
     def diverging(*args: object, **options: object) -> None:
-        raise BrokenTrainingError("loss is NaN at step 2, on rows 1, 2")
+        raise DivergenceError("loss is NaN at step 2, on rows 1, 2")
 
     monkeypatch.setattr(workspace, "train_lm", diverging)
     said = refused(capsys, "--plan", "tiny", "--seeds", "1", "--output", str(half_done))

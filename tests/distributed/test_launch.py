@@ -77,7 +77,7 @@ def test_a_launched_command_is_one_training(kind: str, launcher, lines, tmp_path
     for name in ("losses", "valid_losses"):
         np.testing.assert_allclose(found[name], wanted[name], atol=1e-5)
     config, other = (json.loads((folder / "config.json").read_text())["settings"] for folder in (both, alone))
-    assert config | {"output": ""} == other | {"output": ""}
+    assert config | {"output_dir": ""} == other | {"output_dir": ""}
 
 
 @pytest.mark.full

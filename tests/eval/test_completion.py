@@ -253,7 +253,7 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
         ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as second,
     ):
         file.resume(1, 1)
-        with pytest.raises(ValueError, match=r"completions\.jsonl: another process writes to this file\. Wait for it"):
+        with pytest.raises(ValueError, match=r"completions\.jsonl: another process is writing to this file\. Wait"):
             second.resume(1, 1)
 
 

@@ -81,8 +81,8 @@ def test_a_full_disk_keeps_the_rows_from_before(tmp_path, monkeypatch) -> None:
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("unbottle.experiments.results.replace_file", full)
-    with pytest.raises(OSError, match=r"the disk of .* is full\. What was written before is complete"):
+    monkeypatch.setattr("unbottle.files.replace_file", full)
+    with pytest.raises(OSError, match=r"the disk of .* is full\. Files written before are complete"):
         results.add(row("softmax+c", 0, 9.0))
     monkeypatch.undo()
     again = Results(tmp_path, EXPERIMENT, SETTINGS)

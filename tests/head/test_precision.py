@@ -48,7 +48,7 @@ def error(name: str, encoder_decoder: bool, dtype: torch.dtype) -> Tensor:
             Embedding(weight=weight.to(dtype)),
             source=Source(states=states.to(dtype), ids=ids[:, :9]),
             second_pass=lambda words, f_R, positions: table[:, :depth].to(dtype)[words.ids],
-        )
+        ).distribution
         logits = distribution.logits[0]
         writers = [replace(logits, written=(write,)).writers()[0] for write in logits.written]
         return distribution.nll(labels), torch.cat([logits.writers()[0], *writers], dim=-1)

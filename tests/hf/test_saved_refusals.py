@@ -32,7 +32,7 @@ from unbottle.hf.attach import unbottled
         (lambda data: data["unbottle"].update(method="softmax+x"), "'unbottle': method 'softmax.x'"),
         (lambda data: data["unbottle"].update(method=["c"]), r"method is \['c'\], expected str"),
         (lambda data: data["unbottle"].update(convention="mine"), "convention 'mine': expected one of paper, release"),
-        (lambda data: data.update(unbottle="softmax"), "found 'softmax'"),
+        (lambda data: data.update(unbottle="softmax"), "got 'softmax'"),
         (lambda data: data.pop("unbottle"), "'unbottle': expected the config of a head"),
         (lambda data: data["unbottle"].update(hidden_size=31), "hidden_size is 31, but that of the model is 32"),
         (lambda data: data["unbottle"].update(vocabulary=60), "vocabulary is 60, but that of the model is 61"),

@@ -9,8 +9,8 @@ import tiny_training as tiny
 from transformers import T5Config, T5ForConditionalGeneration
 
 from unbottle.data import StreamedWindows, Windows
+from unbottle.files import folder_lock
 from unbottle.train import PRESETS, LMTrainingArguments, Settings, train_lm
-from unbottle.train.run import locked
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_models_and_texts_that_do_not_fit(tmp_path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path) -> None:
-    with locked(tmp_path), pytest.raises(ValueError, match=r"is in use by process \d+\. Wait until"):
+    with folder_lock(tmp_path), pytest.raises(ValueError, match=r"is in use by process \d+\. Wait until"):
         train_lm(tiny.model(), tiny.windows(), None, tiny.settings(tmp_path))

@@ -209,7 +209,7 @@ def training_options(
     chosen = {name: file.pop(name, None) if value is None else value for name, value in own.items()}
     named = preset if preset is not None else file.pop("preset", None)
     file.pop("preset", None)
-    check_choice("preset", name := DEFAULT_PRESET if named is None else named, dict(presets))
+    check_choice("preset", name := DEFAULT_PRESET if named is None else str(named), dict(presets))
     values: Values = {"output_dir": f"runs/{task}", **presets[str(name)]}
     for source in (file, arguments, key_values(pairs)):
         for key, raw in source.items():

@@ -172,7 +172,9 @@ class Results:
         parts = [f"## {self.experiment.title}"]
         for size in dict.fromkeys(row.size for row in self.rows):
             parts.append(f"### {size}")
-            parts += [str(self._table(size, part)) for part in dict.fromkeys(c.part for c in self.experiment.columns)]
+            parts += [
+                self._table(size, part).markdown() for part in dict.fromkeys(c.part for c in self.experiment.columns)
+            ]
         seeds = sorted({row.seed for row in self.rows})
         error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
         parts += [self.experiment.note] if self.experiment.note else []

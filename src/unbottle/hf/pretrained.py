@@ -44,7 +44,7 @@ def load_config(path: str, *, encoder_decoder: bool | None = None) -> Pretrained
             raise ValueError(
                 f"model {path!r} has a config.json that is no valid JSON. Save the model again."
             ) from error
-        why = "did not come from the Hub" if reachable() else "the Hub can not be reached"
+        why = "did not come from the Hub" if reachable() else "the Hub cannot be reached"
         raise ValueError(
             f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote."
         ) from error

@@ -135,7 +135,9 @@ class HeadTrainingArguments(TrainingArguments):
             raise ValueError("report_to tensorboard: it is not installed. pip install tensorboard")
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
         join(self.use_cpu)
-        self.use_cpu, self.ddp_backend = on_cpu(self.use_cpu), self.ddp_backend or backend()
+        # bf16 without an accelerator is autocast on the CPU, which transformers wants to be asked for
+        wants_cpu = self.use_cpu or (self.bf16 and not torch.accelerator.is_available())
+        self.use_cpu, self.ddp_backend = on_cpu(wants_cpu), self.ddp_backend or backend()
         super().__post_init__()
 
     def _share_batch(self, processes: int) -> None:

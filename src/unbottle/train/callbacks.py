@@ -141,4 +141,4 @@ class Preemption(TrainerCallback):
     def _preempted(self) -> Preempted:
         checkpoint = newest(self.folder / "checkpoints")
         saved = "no step was completed" if checkpoint is None else f"{checkpoint} is saved"
-        return Preempted(f"stopped by SIGTERM: {saved}. Run the same command again to resume.")
+        return Preempted(f"stopped by SIGTERM: {saved}. Rerun the same command to resume.")

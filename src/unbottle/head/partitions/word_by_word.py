@@ -50,4 +50,4 @@ class WordByWord(Partition):
         windows = Windows.single(x.L_h.read(layers).flatten(1, 2))
         before = x.before.repeat_interleave(layers.shape[2], dim=1)
         q: Tensor = x.L_h(h.flatten(1, 2), windows, before=before)[0]
-        return q.view(*layers.shape[:3], -1)
+        return q.view(*layers.shape[:3], q.shape[-1])
