@@ -39,6 +39,9 @@ SERVING_PIP   := .venv-serving/bin/python -m pip --disable-pip-version-check ins
 # The docs site: reference pages are generated in .venv, which has unbottle; Zensical builds the site in its own environment.
 DOCS_READY := .venv-docs/.installed
 
+# Shape checks make tests four times as slow: `make test` has them where shapes are the point.
+CHECKED := tests/ops tests/head/test_contract.py tests/serve/test_paged_state.py
+
 # One thread per worker: workers with thread pools would compete for the same cores.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
 
@@ -77,11 +80,13 @@ $(APP_READY): $(READY)
 	@$(PIP) --editable '.[dev,app]'
 	@touch $@
 
-test: $(READY) ## run the tests, except the long matrix
-	@$(PYTEST)
+test: $(READY) ## run the tests, except the long matrix; those of the maths also check shapes
+	@UNBOTTLE_CHECKED=1 $(PYTEST) $(CHECKED)
+	@$(PYTEST) $(CHECKED:%=--ignore=%)
 
-test-full: test ## run all tests, including the long matrix (without shape checks)
-	@UNBOTTLE_UNCHECKED=1 $(PYTEST) -m full
+test-full: $(READY) ## run all tests with shape checks, and the long matrix without
+	@UNBOTTLE_CHECKED=1 $(PYTEST)
+	@$(PYTEST) -m full
 
 test-oldest: $(OLDEST_READY) ## run the tests with the oldest supported transformers
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/pytest -n $(WORKERS)
@@ -168,7 +173,7 @@ audit: $(READY) ## check pinned packages for known vulnerabilities with pip-audi
 check: format-check lint types security audit test ## run everything a change must pass
 
 fuzz: $(READY) ## search for inputs that break the library, for MINUTES (60)
-	@PYTHONPATH=tests OMP_NUM_THREADS=1 UNBOTTLE_UNCHECKED=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES)
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES)
 
 clean: ## delete caches, built packages and the built site, but not the environments
 	@rm -rf build dist site docs/reference .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

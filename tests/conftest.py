@@ -1,4 +1,7 @@
-"""Every test run checks the shapes that signatures state; UNBOTTLE_UNCHECKED=1 is four times as fast without."""
+"""UNBOTTLE_CHECKED=1 checks the shapes and types that signatures of the maths state, and is four times as slow.
+
+`make test` does so for the tests of the maths, `make test-full` for all tests.
+"""
 
 import contextlib
 import os
@@ -7,8 +10,10 @@ import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
-unchecked = os.environ.get("UNBOTTLE_UNCHECKED") == "1"
-with contextlib.nullcontext() if unchecked else install_import_hook("unbottle", "beartype.beartype"):
+CHECKED = ["unbottle.ops", "unbottle.head"]  # where shapes are the point
+
+is_checked = os.environ.get("UNBOTTLE_CHECKED") == "1"
+with install_import_hook(CHECKED, "beartype.beartype") if is_checked else contextlib.nullcontext():
     import unbottle  # noqa: F401
 
 

@@ -18,8 +18,6 @@ from safetensors.torch import load_file
 
 import unbottle
 
-pytestmark = pytest.mark.filterwarnings("default:.*were truncated:UserWarning")
-
 EXPECTED = json.loads(saved.EXPECTED.read_text(encoding="utf-8"))["runs"]
 EXACT = os.environ.get("UNBOTTLE_EXACT") == "1"
 RELATIVE = 1e-4  # of losses and weights after a few steps in float32

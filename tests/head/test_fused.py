@@ -119,6 +119,23 @@ def test_predictions_equal_the_oracle(method: str, encoder_decoder: bool, quirks
     torch.testing.assert_close(logits.log_softmax(-1), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
 
 
+@pytest.mark.parametrize("objective", [Objective(), Objective(z_loss=0.1, label_smoothing=0.1)])
+@pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
+def test_evaluation_with_labels_keeps_the_logits(method: str, encoder_decoder: bool, objective: Objective) -> None:
+    """The loss is read from the logits that are returned; both equal those of the dense path."""
+    case = Case(method, encoder_decoder, random_shape(5), seed=6, quirks=True)
+    case.head.objective = objective
+    labels = torch.randint(0, case.embedding.vocabulary, case.states().ids.shape)
+    labels[0, 0] = -100
+    with torch.no_grad():
+        fused = case.head(case.states(), case.embedding, source=case.source, labels=labels, output="logits")
+        case.head.path = "dense"
+        dense = case.head(case.states(), case.embedding, source=case.source, labels=labels, output="logits")
+    torch.testing.assert_close(fused.logits, dense.logits)
+    torch.testing.assert_close(fused.losses, dense.losses)
+    torch.testing.assert_close(fused.loss, dense.loss)
+
+
 @pytest.mark.parametrize("frozen", ["weight", "layers", "head", "weight and head"])
 @pytest.mark.parametrize("method", ["softmax+cpr:3,6+mi", "pg+mi", "mos"])
 def test_what_is_frozen_gets_no_gradient_and_the_rest_gets_the_same(method: str, frozen: str) -> None:

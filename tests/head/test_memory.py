@@ -109,8 +109,8 @@ def test_no_mask_where_nobody_reads_the_context() -> None:
 def test_predictions_in_parts_are_those_of_all_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a text is cut into parts only where they take more than the buffer."""
     text = LongText("softmax+cpr:20,100+mi", False, 50)
-    overwritten, calls = text.head._overwritten, []
-    monkeypatch.setattr(text.head, "_overwritten", lambda x: calls.append(x) or overwritten(x))
+    distribution, calls = text.head.distribution, []
+    monkeypatch.setattr(text.head, "distribution", lambda x, logits: calls.append(x) or distribution(x, logits))
     whole = text.logits()
     assert len(calls) == 1
     monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", 50 * 16 * 3)
