@@ -39,12 +39,13 @@ def page(title: str, sections: Sequence[Section]) -> str:
         (files(PACKAGE) / name).read_text(encoding="utf-8") for name in ("page.css", "widgets.css")
     )
     template = environment().get_template("page.html")
-    return template.render(title=title, sections=sections, style=Markup(style)) + "\n"
+    return template.render(title=title, sections=sections, style=style) + "\n"
 
 
 def render(template: str, macro: str, values: Mapping[str, object], *, package: str = PACKAGE) -> Markup:
     """One macro of a template of a package, as HTML."""
-    return Markup(getattr(environment(package).get_template(template).module, macro)(**values).strip())
+    html: Markup = getattr(environment(package).get_template(template).module, macro)(**values)
+    return html.strip()  # what a macro returns is escaped already
 
 
 @functools.cache
@@ -59,7 +60,10 @@ def environment(package: str = PACKAGE) -> Environment:
 
 def code(text: str) -> Markup:
     """A text with `code` between backticks."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    parts = re.split(r"`([^`]+)`", text)  # every second one stood between backticks
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
 
 
 def visible(text: str) -> Markup:
