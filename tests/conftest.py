@@ -1,11 +1,13 @@
-"""UNBOTTLE_CHECKED=1 checks the shapes and types that signatures of the maths state, and is four times as slow.
+"""Shape checks, hypothesis profiles and slices of large matrices, for all tests.
 
-`make test` does so for the tests of the maths, `make test-full` for all tests.
+UNBOTTLE_CHECKED=1 checks the shapes and types that signatures of the maths state, and is four times as slow. `make test`
+does so for the contract of the heads, `make test-full` for all tests.
 """
 
 import contextlib
 import os
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
@@ -16,9 +18,16 @@ is_checked = os.environ.get("UNBOTTLE_CHECKED") == "1"
 with install_import_hook(CHECKED, "beartype.beartype") if is_checked else contextlib.nullcontext():
     import unbottle  # noqa: F401
 
+import slices  # after unbottle, which it imports
 
 torch.set_num_threads(1)  # the tests run in parallel processes
-settings.register_profile(
-    "unbottle", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("unbottle")
+
+COMMON = {"deadline": None, "print_blob": True, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fast", max_examples=20, **COMMON)
+settings.register_profile("thorough", max_examples=200, **COMMON)
+settings.load_profile("fast")  # make test-full: --hypothesis-profile thorough
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not full"` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slices.mark_rows_outside_the_slice(items)

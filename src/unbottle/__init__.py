@@ -5,7 +5,7 @@ import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 __all__ = [
     "Head",
     "HeadConfig",

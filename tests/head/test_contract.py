@@ -5,7 +5,7 @@ import pytest
 import torch
 from cases import PATHS, Case, every_method, random_shape
 from contract import TOLERANCE, agree, expected, gradients
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import methods, shapes
 
@@ -22,14 +22,12 @@ def test_equals_oracle_with_output_quirks(method: str, encoder_decoder: bool) ->
     agree(Case(method, encoder_decoder, random_shape(3), seed=4, quirks=True), paths=["whole", "tokens"])
 
 
-@settings(max_examples=150)
 @given(shape=shapes(), method=methods(), seed=st.integers(0, 99), data=st.data())
 def test_equals_oracle_for_any_method_and_shape(shape, method, seed, data) -> None:
     convention = data.draw(st.sampled_from(["paper", "release"]))
     agree(Case(*method, shape, seed=seed, convention=convention), paths=["whole", "chunks", "tokens"])
 
 
-@settings(max_examples=100)
 @given(
     shape=shapes(),
     method=st.sampled_from([pair for pair in every_method() if "mi" not in pair[0] and "r:" in pair[0]]),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from cases import Case, every_method, random_shape
 from contract import TOLERANCE, expected, gradients
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import methods, shapes
 
@@ -92,7 +92,6 @@ def test_other_objectives(method: str, encoder_decoder: bool, objective: Objecti
     agree(Case(method, encoder_decoder, random_shape(5), seed=6, quirks=True), objective)
 
 
-@settings(max_examples=100)
 @given(shape=shapes(), method=methods(), seed=st.integers(0, 99), data=st.data())
 def test_any_method_and_shape(shape, method, seed, data) -> None:
     if Method.parse(method[0]).wbwr is None:
@@ -102,7 +101,6 @@ def test_any_method_and_shape(shape, method, seed, data) -> None:
             agree(Case(*method, shape, seed=seed, convention=convention))
 
 
-@settings(max_examples=50)
 @given(shape=shapes(), method=st.sampled_from([m for m in METHODS if "r:" in m[0]]), seed=st.integers(0, 99))
 def test_ties_go_to_the_lower_id(shape, method, seed) -> None:
     agree(Case(*method, shape, seed=seed, exact=True))
