@@ -42,12 +42,16 @@ DOCS_READY := .venv-docs/.installed
 # Shape checks make tests four times as slow: `make test` has them where shapes are the point.
 CHECKED := tests/ops tests/head/test_contract.py tests/serve/test_paged_state.py
 
-# One thread per worker: workers with thread pools would compete for the same cores.
-PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS)
+# Types as users see them, with the other type checker: it needs Node, which comes with its package.
+PYRIGHT_READY := .venv-pyright/.installed
+
+# One thread per worker: workers with thread pools would compete for the same cores. Each worker gets consecutive tests,
+# so that fixtures of a file are rarely made twice, and takes over from the other when it is done.
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo app demo-models test test-full test-oldest test-ecosystem test-serving test-browser docs documents format format-check lint types security audit check fuzz clean
+.PHONY: help setup demo app demo-models test test-full test-wheel test-mutations test-oldest test-ecosystem test-serving test-browser docs documents format format-check lint types types-pyright security audit lock check fuzz clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -80,13 +84,19 @@ $(APP_READY): $(READY)
 	@$(PIP) --editable '.[dev,app]'
 	@touch $@
 
-test: $(READY) ## run the tests, except the long matrix; those of the maths also check shapes
+test: $(READY) ## run the tests, a slice of each large matrix; those of the maths also check shapes
 	@UNBOTTLE_CHECKED=1 $(PYTEST) $(CHECKED)
 	@$(PYTEST) $(CHECKED:%=--ignore=%)
 
-test-full: $(READY) ## run all tests with shape checks, and the long matrix without
-	@UNBOTTLE_CHECKED=1 $(PYTEST)
+test-full: $(READY) ## run make test with shape checks everywhere, then everything that it leaves out; an hour
+	@UNBOTTLE_CHECKED=1 $(PYTEST) --hypothesis-profile thorough
 	@$(PYTEST) -m full
+
+test-wheel: $(READY) ## build the wheel and use it in an environment that has only what it asks for
+	@$(BIN)/python scripts/wheel_test.py
+
+test-mutations: $(READY) ## break lines of the maths on purpose and list those that no test notices (ARGS=--sample 40)
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/mutation_test.py $(ARGS)
 
 test-oldest: $(OLDEST_READY) ## run the tests with the oldest supported transformers
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/pytest -n $(WORKERS)
@@ -161,8 +171,16 @@ format-check: $(READY) ## fail if make format would change a file
 lint: $(READY) ## run ruff
 	@$(BIN)/ruff check .
 
-types: $(READY) ## run mypy
+types: $(READY) ## run mypy on the package and on code that uses it
 	@$(BIN)/mypy
+
+types-pyright: $(READY) $(PYRIGHT_READY) ## run pyright on code that uses the package
+	@.venv-pyright/bin/pyright --pythonpath $(BIN)/python tests/typed_consumer.py
+
+$(PYRIGHT_READY): constraints.txt
+	@$(PYTHON) -m venv .venv-pyright
+	@.venv-pyright/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt 'pyright[nodejs]'
+	@touch $@
 
 security: $(READY) ## scan the code with bandit
 	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src scripts
@@ -170,7 +188,10 @@ security: $(READY) ## scan the code with bandit
 audit: $(READY) ## check pinned packages for known vulnerabilities with pip-audit; needs its online service
 	@$(BIN)/python scripts/audit.py constraints.txt
 
-check: format-check lint types security audit test ## run everything a change must pass
+lock: ## write constraints-hashed.txt: the versions of constraints.txt with the hashes of their files
+	@$(PYTHON) scripts/lock.py
+
+check: format-check lint types security test ## run everything a change must pass
 
 fuzz: $(READY) ## search for inputs that break the library, for MINUTES (60)
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES)

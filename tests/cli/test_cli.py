@@ -117,6 +117,7 @@ def test_the_program_has_the_public_names_too() -> None:
     assert python("-c", code).stderr == ""
 
 
+@pytest.mark.full  # the next one needs the same
 def test_whoever_imports_unbottle_gets_all_of_it() -> None:
     """from_pretrained knows our models once unbottle is imported, nothing else done."""
     code = "import unbottle\nfrom transformers import AutoConfig\nprint(AutoConfig.for_model('unbottle').model_type)"
@@ -124,7 +125,17 @@ def test_whoever_imports_unbottle_gets_all_of_it() -> None:
     assert found.stdout == "unbottle\n", found.stderr
 
 
-def test_a_module_run_with_m_gets_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([], marks=pytest.mark.full),
+        pytest.param(["unbottle"], marks=pytest.mark.full),
+        ["-m", "unbottle"],
+    ],
+)
+def test_a_module_run_with_m_gets_all_of_it(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Python calls itself -m while it imports the package around the module."""
     package = tmp_path / "own_package"
     package.mkdir()
@@ -132,9 +143,8 @@ def test_a_module_run_with_m_gets_all_of_it(tmp_path: Path, monkeypatch: pytest.
     code = "from transformers import AutoConfig\nprint(AutoConfig.for_model('unbottle').model_type)\n"
     (package / "module.py").write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    for arguments in ([], ["unbottle"], ["-m", "unbottle"]):
-        found = python("-m", "own_package.module", *arguments)
-        assert found.stdout == "unbottle\n", found.stderr
+    found = python("-m", "own_package.module", *arguments)
+    assert found.stdout == "unbottle\n", found.stderr
 
 
 def test_the_program_run_with_m_does_not_wait_for_torch() -> None:

@@ -47,6 +47,7 @@ def check(name: str, runs: Runs) -> None:
         assert_same(both, alone)
 
 
+@pytest.mark.full  # ten steps: test_training.py
 @pytest.mark.parametrize("name", [name for name in QUICK if "alone" not in name])
 def test_as_one_process(name: str, runs: Runs) -> None:
     check(name, runs)

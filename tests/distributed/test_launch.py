@@ -60,7 +60,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("kind", "launcher"),
     [
-        ("lm", TORCHRUN),
+        pytest.param("lm", TORCHRUN, marks=pytest.mark.full),  # two processes without a launcher: test_training.py
         pytest.param("summarize", accelerate("fsdp2"), marks=pytest.mark.full),
         pytest.param("lm", accelerate("ddp"), marks=pytest.mark.full),
     ],

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from launching import CPR, DDP, FSDP2, Runs, assert_same, folder_of, terminated
+from launching import CPR, DDP, Runs, assert_same, folder_of, terminated
 
 STEPS = {"options": {"max_steps": 4, "save_every": None, "accumulate": 2}}
 RUNS = {
     "ddp": [CPR | DDP | STEPS],
-    "fsdp2": [CPR | FSDP2 | STEPS],
     "preempted": [CPR | DDP | STEPS | terminated(1, "step", 3), CPR | DDP | STEPS],
 }
 
@@ -24,7 +23,7 @@ def test_both_end_and_both_go_on(runs: Runs) -> None:
     assert_same(runs("preempted"), runs("ddp"), exact=0.0, relative=0.0)
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "fsdp2"])  # whose model holds its group
+@pytest.mark.parametrize("name", RUNS)  # not FSDP2, whose model holds its group
 @pytest.mark.parametrize("rank", [0, 1])
 def test_no_thread_outlives_its_group(name: str, rank: int, runs: Runs) -> None:
     """One that does aborts the process, now and then, when it exits: terminate called without an active exception."""

@@ -14,6 +14,7 @@ from unbottle.experiments.results import ResultRow
 
 pytestmark = pytest.mark.filterwarnings("default:.*left out:UserWarning")
 METHODS = EXPERIMENTS["summarization"].methods
+QUICK = ("softmax", "pg", "softmax+ce", "softmax+cepr:20", "softmax+cepr:20+mi")  # that the tests below look at
 HEAVY = ("mauve", "factcc")  # need models that are not here
 ODD = [
     {"dialogue": "Zoë: 今天下午三点见 😀 Σωκράτης: Ωδή", "summary": "今天下午三点"},  # other scripts
@@ -73,15 +74,22 @@ def results(folders, name="summarization-samsum"):
     return json.loads((folders[1] / name / "results.json").read_text(encoding="utf-8"))
 
 
+def rows_of(methods):
+    return [word for method in methods for word in ("--method", method)]
+
+
 @pytest.fixture(scope="module")
 def done(pairs, folders):
-    assert reproduce(pairs, folders) == 0
+    assert reproduce(pairs, folders, *rows_of(QUICK)) == 0
     return folders
 
 
-def test_every_row_is_measured_for_both_models(done) -> None:
+@pytest.mark.parametrize("methods", [QUICK, pytest.param(METHODS, marks=pytest.mark.full)], ids=["some", "all"])
+def test_every_row_is_measured_for_both_models(methods, done, pairs) -> None:
+    assert reproduce(pairs, done, *rows_of(methods)) == 0
     data = results(done)
-    assert [(row["size"], row["method"]) for row in data["rows"]] == [(s, m) for s in ("T5", "BART") for m in METHODS]
+    rows = [(row["size"], row["method"]) for row in data["rows"]]
+    assert rows == [(s, m) for s in ("T5", "BART") for m in METHODS if m in methods]
     keys = [column.key for column in EXPERIMENTS["summarization"].columns if column.key not in HEAVY]
     for row in data["rows"]:
         why = row["found"]["not measured"]  # summaries of two words have no three in a row
@@ -136,7 +144,7 @@ def test_what_is_done_is_not_done_again(done, pairs, monkeypatch, capsys) -> Non
     before = results(done)["rows"]
     for name in ("workspace.train_summarize", "summary_tables.write_summaries"):
         monkeypatch.setattr(f"unbottle.experiments.{name}", lambda *args, **options: pytest.fail("done again"))
-    assert reproduce(pairs, done) == 0
+    assert reproduce(pairs, done, *rows_of(row["method"] for row in before[: len(before) // 2])) == 0
     assert results(done)["rows"] == before
     assert capsys.readouterr().out.splitlines()[-1] == f"Written to {done[1] / 'summarization-samsum'}"
 
