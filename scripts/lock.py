@@ -35,7 +35,17 @@ def hashed(pins: list[str]) -> str:
         wanted, report = Path(folder) / "pins.txt", Path(folder) / "report.json"
         wanted.write_text("\n".join(pins), encoding="utf-8")
         flags = ["--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--disable-pip-version-check"]
-        command = [sys.executable, "-m", "pip", "install", *flags, "--report", str(report), "--requirement", str(wanted)]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            *flags,
+            "--report",
+            str(report),
+            "--requirement",
+            str(wanted),
+        ]
         subprocess.run(command, check=True)
         found = json.loads(report.read_text(encoding="utf-8"))["install"]
     lines = [

@@ -148,7 +148,10 @@ def _test(source: Path, answer: Path, whole: bool, tests: tuple[str, ...]) -> No
 
 def table(rows: list[dict]) -> str:
     files = sorted({row["file"] for row in rows})
-    lines = ["| file | mutants | killed by make test | killed by make test-full only | alive |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| file | mutants | killed by make test | killed by make test-full only | alive |",
+        "|---|---:|---:|---:|---:|",
+    ]
     for name in [*files, "all"]:
         here = [row for row in rows if name in ("all", row["file"])]
         fast = sum(bool(row["fast"]) for row in here)

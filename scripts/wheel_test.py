@@ -1,6 +1,6 @@
 """Build the wheel, install it where nothing else is, and use it there: python scripts/wheel_test.py
 
-Each stage of scripts/smoke_test.py gets an environment that has the wheel and the packages that the wheel asks for, with
+Each stage of scripts/smoke_test.py gets an environment that has the wheel, the packages that the wheel asks for and
 what those ask for, and no others: links to those of the running environment, so nothing is downloaded and an undeclared
 dependency is missing. The release workflow does the same with pip in an empty environment.
 """

@@ -1,7 +1,7 @@
 """Shape checks, hypothesis profiles and slices of large matrices, for all tests.
 
-UNBOTTLE_CHECKED=1 checks the shapes and types that signatures of the maths state, and is four times as slow. `make test`
-does so for the contract of the heads, `make test-full` for all tests.
+UNBOTTLE_CHECKED=1 checks the shapes and types that signatures of the maths state, and is four times as slow. `make
+test` does so for the contract of the heads, `make test-full` for all tests.
 """
 
 import contextlib
@@ -16,9 +16,7 @@ CHECKED = ["unbottle.ops", "unbottle.head"]  # where shapes are the point
 
 is_checked = os.environ.get("UNBOTTLE_CHECKED") == "1"
 with install_import_hook(CHECKED, "beartype.beartype") if is_checked else contextlib.nullcontext():
-    import unbottle  # noqa: F401
-
-import slices  # after unbottle, which it imports
+    import slices  # which imports unbottle
 
 torch.set_num_threads(1)  # the tests run in parallel processes
 
