@@ -5,6 +5,7 @@ test` does so for the contract of the heads, `make test-full` for all tests.
 """
 
 import contextlib
+import gc
 import os
 
 import pytest
@@ -29,3 +30,9 @@ settings.load_profile("fast")  # make test-full: --hypothesis-profile thorough
 @pytest.hookimpl(tryfirst=True)  # before `-m "not full"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slices.mark_rows_outside_the_slice(items)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later garbage collections: a million objects that stay."""
+    gc.collect()
+    gc.freeze()

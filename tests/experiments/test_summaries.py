@@ -45,9 +45,8 @@ def write(folder, **parts: list[dict]):
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick():
-    """Times are of one round, and after each row an empty picture is drawn."""
+    """After each row an empty picture is drawn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unbottle.experiments.language_tables.ROUNDS", 1)
         patch.setattr("unbottle.report.plots.dots", lambda values, path, **options: path.touch())
         yield
 
