@@ -49,9 +49,7 @@ def reproduce(name, text, folders, *more, rows=None):
     return main(["reproduce", name, *given, *methods, *more])
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.full if name == "table3" else ()) for name in ROWS]
-)  # table3 measures as table1 does
+@pytest.mark.parametrize("name", list(ROWS))
 def test_every_experiment_runs_and_says_what_it_found(name, text, folders, capsys) -> None:
     assert reproduce(name, text, folders) == 0
     shown = capsys.readouterr().out
