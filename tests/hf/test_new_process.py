@@ -61,6 +61,7 @@ print(len(cases))
     assert in_new_process(code, saved, tmp_path).split()[-1] == str(len(CASES))
 
 
+@pytest.mark.full  # in one process: test_saving.py
 def test_pickled_models_in_a_new_process(tmp_path: Path) -> None:
     """As a process started by spawn gets them: nothing is imported beforehand."""
     for name in CASES:
