@@ -88,7 +88,7 @@ test: $(READY) ## run the tests, a slice of each large matrix; those of the math
 	@UNBOTTLE_CHECKED=1 $(PYTEST) $(CHECKED)
 	@$(PYTEST) $(CHECKED:%=--ignore=%)
 
-test-full: $(READY) ## run make test with shape checks everywhere, then everything that it leaves out; an hour
+test-full: $(READY) ## run make test with shape checks everywhere, then everything that it leaves out
 	@UNBOTTLE_CHECKED=1 $(PYTEST) --hypothesis-profile thorough
 	@$(PYTEST) -m full
 
