@@ -7,6 +7,7 @@ import json
 import pytest
 from launching import CPR, DDP, Runs, assert_same, folder_of, terminated
 
+pytestmark = pytest.mark.full  # one process: tests/train/test_preemption.py
 STEPS = {"options": {"max_steps": 4, "save_every": None, "accumulate": 2}}
 RUNS = {
     "ddp": [CPR | DDP | STEPS],

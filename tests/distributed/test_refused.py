@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from launching import launch
 
+pytestmark = pytest.mark.full  # six pairs of processes; the lock of a folder: tests/files/test_lock.py
 Found = Callable[[str], tuple[Path, list[int]]]
 
 SHORT = {"kind": "lm", "method": "softmax+cpr:5,20+mi", "options": {"max_steps": 4}}

@@ -9,13 +9,10 @@ from two_processes import model_of, one_of_two, train
 
 CPR, CEPR, MOS = ("gpt2", "softmax+cpr:5,20+mi"), ("t5", "softmax+cepr:5+mi"), ("gpt2", "mos")
 ALL = [(*case, engine, path) for case in (CPR, CEPR, MOS) for engine in ("ddp", "fsdp2") for path in ("fused", "dense")]
-QUICK = [(*CPR, "ddp", "fused")]  # FSDP2: test_training.py
 
 
-@pytest.mark.parametrize(
-    ("kind", "method", "engine", "path"),
-    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.full) for case in ALL],
-)
+@pytest.mark.full  # with the Trainer: test_training.py
+@pytest.mark.parametrize(("kind", "method", "engine", "path"), ALL)
 def test_losses_and_weights(kind: str, method: str, engine: str, path: str, tmp_path: Path) -> None:
     alone = model_of(kind, method, path)
     want = train(alone, kind, 0, 1)

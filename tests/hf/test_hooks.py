@@ -63,6 +63,7 @@ def fsdp1_losses(tmp_path_factory):
     return dict(zip(FSDP1_CASES, torch.load(folder / "0.pt"), strict=True))
 
 
+@pytest.mark.full  # two new processes
 @pytest.mark.parametrize("case", FSDP1_CASES, ids=str)
 def test_fsdp1_trains_as_one_process_does(case, fsdp1_losses) -> None:
     want, got = fsdp1_losses[case]

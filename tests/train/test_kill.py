@@ -11,12 +11,10 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
 
 
+@pytest.mark.full  # at chosen moments: test_resume.py
 @pytest.mark.parametrize(
     "options",
-    [
-        pytest.param(["--kills", "3", "--steps", "24", "--save-every", "3"], marks=pytest.mark.full),  # test_resume.py
-        ["--kills", "2", "--reproduce"],
-    ],
+    [["--kills", "3", "--steps", "24", "--save-every", "3"], ["--kills", "2", "--reproduce"]],
     ids=["train lm", "reproduce"],
 )
 def test_killed_commands_lose_nothing(options: list[str]) -> None:
