@@ -140,7 +140,9 @@ def _test(source: Path, answer: Path, whole: bool, tests: tuple[str, ...]) -> No
     os.chdir(ROOT)
     selection = ["-m", "full or not full"] if whole else []
     try:
-        code = pytest.main(["-x", "-p", "no:cacheprovider", *selection, *tests], plugins=[Recorder()])
+        # The parent has imported packages that are plugins of pytest too; without this that is an error.
+        imported = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        code = pytest.main(["-x", "-p", "no:cacheprovider", *imported, *selection, *tests], plugins=[Recorder()])
         answer.write_text("" if code == 0 else first[0] if first else "import", encoding="utf-8")
     finally:
         os._exit(0)
@@ -167,8 +169,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "runs" / "mutations.jsonl")
     options = parser.parse_args()
 
-    import hypothesis  # noqa: F401  what the tests import, once for all mutants
-    import torch  # noqa: F401
+    import torch  # noqa: F401  slow imports, once for all mutants
     import transformers  # noqa: F401
 
     options.results.parent.mkdir(parents=True, exist_ok=True)
