@@ -62,7 +62,7 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
     if importlib.util.find_spec("gradio") is None:
         raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
     refuse_address(host, port)
-    from unbottle.app.predictions import ShownModel
+    from unbottle.app.predictions import ShownModel, with_base
     from unbottle.cli.models import any_model, short_names
     from unbottle.eval.inference import best_device
 
@@ -73,7 +73,8 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
         models.append(ShownModel(name=name, model=network.to(best_device()).eval(), tokenizer=tokenizer))
     from unbottle.app.page import served  # after the models: their errors need not wait for Gradio
 
-    with served(models, host=host, port=port) as address:
+    print("Comparing the models", file=sys.stderr)
+    with served(with_base(models), host=host, port=port) as address:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
         if open_page:
             webbrowser.open(address)

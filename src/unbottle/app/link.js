@@ -1,0 +1,31 @@
+{
+  // The address says what is asked for; a very long text is left out.
+  save(tab, names, values) {
+    const query = new URLSearchParams({ tab });
+    names.forEach((name, place) => query.set(name, values[place]));
+    const theme = new URLSearchParams(location.search).get("__theme");
+    if (theme) query.set("__theme", theme);
+    if (`${query}`.length > 30000) query.delete("text");
+    history.replaceState(null, "", `?${query}`);
+  },
+  // The values that the address names, each of the type it has now.
+  open(tab, names, values) {
+    const query = new URLSearchParams(location.search);
+    if (query.get("tab") !== tab) return [{ __type__: "update" }, ...values];
+    const typed = { number: Number, boolean: (text) => text === "true", string: String };
+    return [
+      { __type__: "update", selected: tab },
+      ...names.map((name, place) => query.has(name) ? typed[typeof values[place]](query.get(name)) : values[place]),
+    ];
+  },
+  press(tab) {
+    if (new URLSearchParams(location.search).get("tab") === tab) document.getElementById(`${tab}-button`)?.click();
+  },
+  copy() {
+    if (!navigator.clipboard) return prompt("Link to this page", location.href); // not on plain http of another machine
+    navigator.clipboard.writeText(location.href);
+    const button = document.getElementById("link");
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy link"; }, 2000);
+  },
+}
