@@ -170,7 +170,7 @@ def test_changes_are_marked() -> None:
     assert re.findall(r'data-places="([^"]*)"', html) == ["3-7 9-10 "]
     assert 'data-text="the text"' in html
     assert "than in base, whose bar ends at" in html
-    assert 'title="C: words of the context"' in html
+    assert 'title="words of the context"' in html
 
 
 # -- a click
