@@ -27,6 +27,7 @@ const markText = (word, places) => {
   });
   mirror.style.setProperty("--ub-colour", word.style.getPropertyValue("--ub-colour"));
   box.after(mirror);
+  box.addEventListener("input", unmark, { once: true });
   mirror.scrollTop = box.scrollTop;
 };
 

@@ -1,16 +1,20 @@
 {
+  // What the address said before the page changed it: tabs report themselves before links are opened.
+  get opened() {
+    return (window.unbottleOpened ??= new URLSearchParams(location.search));
+  },
   // The address says what is asked for; a very long text is left out.
   save(tab, names, values) {
+    const theme = this.opened.get("__theme");
     const query = new URLSearchParams({ tab });
     names.forEach((name, place) => query.set(name, values[place]));
-    const theme = new URLSearchParams(location.search).get("__theme");
     if (theme) query.set("__theme", theme);
     if (`${query}`.length > 30000) query.delete("text");
     history.replaceState(null, "", `?${query}`);
   },
   // The values that the address names, each of the type it has now.
   open(tab, names, values) {
-    const query = new URLSearchParams(location.search);
+    const query = this.opened;
     if (query.get("tab") !== tab) return [{ __type__: "update" }, ...values];
     const typed = { number: Number, boolean: (text) => text === "true", string: String };
     return [
@@ -19,7 +23,7 @@
     ];
   },
   press(tab) {
-    if (new URLSearchParams(location.search).get("tab") === tab) document.getElementById(`${tab}-button`)?.click();
+    if (this.opened.get("tab") === tab) document.getElementById(`${tab}-button`)?.click();
   },
   copy() {
     if (!navigator.clipboard) return prompt("Link to this page", location.href); // not on plain http of another machine
