@@ -12,18 +12,21 @@
     if (`${query}`.length > 30000) query.delete("text");
     history.replaceState(null, "", `?${query}`);
   },
-  // The values that the address names, each of the type it has now.
+  // The values that the address names, each of the type it has now. The button of the tab is pressed when it is there.
   open(tab, names, values) {
     const query = this.opened;
     if (query.get("tab") !== tab) return [{ __type__: "update" }, ...values];
     const typed = { number: Number, boolean: (text) => text === "true", string: String };
+    setTimeout(() => this.press(tab, 50), 100);
     return [
       { __type__: "update", selected: tab },
       ...names.map((name, place) => query.has(name) ? typed[typeof values[place]](query.get(name)) : values[place]),
     ];
   },
-  press(tab) {
-    if (this.opened.get("tab") === tab) document.getElementById(`${tab}-button`)?.click();
+  press(tab, times) {
+    const button = document.getElementById(`${tab}-button`);
+    if (button) button.click();
+    else if (times > 0) setTimeout(() => this.press(tab, times - 1), 100);
   },
   copy() {
     if (!navigator.clipboard) return prompt("Link to this page", location.href); // not on plain http of another machine

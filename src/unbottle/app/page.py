@@ -166,9 +166,8 @@ def _link(blocks: gradio.Blocks, bar: gradio.Tabs, tab: gradio.Tab, place: str, 
     """Keep what a tab is asked in the address of the page, and ask it again when that address is opened."""
     values = [*fields.values()]
     changes = [tab.select, *(field.change for field in values)]
-    gradio.on(changes, None, values, js=_linked("save", place, [*fields]), show_progress="hidden", **QUIET)
-    opened = blocks.load(None, values, [bar, *values], js=_linked("open", place, [*fields]), **QUIET)
-    opened.then(None, js=_linked("press", place), **QUIET)
+    gradio.on(changes, None, values, js=_linked("save", place, [*fields]), trigger_mode="multiple", **QUIET)
+    blocks.load(None, values, [bar, *values], js=_linked("open", place, [*fields]), **QUIET)
 
 
 def _linked(action: str, *arguments: object) -> str:
