@@ -121,10 +121,8 @@ def _seed() -> gradio.Number:
 
 
 def _copy_bias() -> gradio.Slider:
-    least, most = predictions.COPY_BIAS
-    return gradio.Slider(
-        least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; for heads that copy)"
-    )
+    info = "Makes words of the text more or less likely, in heads that copy."
+    return gradio.Slider(*predictions.COPY_BIAS, value=0, step=0.5, label="Copy bias", info=info)
 
 
 def _html(place: str, value: str = "") -> gradio.HTML:
