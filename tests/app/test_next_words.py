@@ -116,9 +116,9 @@ def test_every_word_knows_its_probability_in_the_first_model(monkeypatch: pytest
     models = tiny_shown.causal()
     plain, cpr = next_words(models, PROMPT, words=20)
     assert all(word.before == word.probability for word in plain.words)
-    there = {word.text: word.probability for word in plain.words}
-    assert any(word.text in there for word in cpr.words)
-    assert all(word.before == there[word.text] for word in cpr.words if word.text in there)
+    there = {word.id: word.probability for word in plain.words}
+    assert any(word.id in there for word in cpr.words)
+    assert all(word.before == there[word.id] for word in cpr.words if word.id in there)
     assert plain.gained == 0 < cpr.gained < 1
     monkeypatch.setattr(predictions, "COMPARED", 20)
     assert any(word.before is None for word in next_words(models, PROMPT, words=20)[1].words)

@@ -18,6 +18,7 @@ from unbottle.eval.order_bias import OrderBiasRow, order_bias_row, renormalised,
 from unbottle.eval.perplexity import vocabulary_size
 from unbottle.head import Head
 from unbottle.hf.attach import detach, innermost
+from unbottle.hf.explain import spelled
 from unbottle.hf.knobs import knobs
 from unbottle.hf.model_card import base_name
 from unbottle.hf.model_identity import backbone_name
@@ -172,18 +173,20 @@ def next_words(
     number = whole_within(words, SHOWN_WORDS, "words")
     bias = number_within(copy_bias, COPY_BIAS, "copy bias")
     columns: list[NextWords] = []
-    before: dict[str, float] = {}
+    before: dict[int | str, float] = {}  # of the first model, by id and by text
     for shown in models:
         with shown.turned(copy_bias=bias):
             most = min(COMPARED, vocabulary_size(shown.model))
             (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [prompt], k=most).found
-        before = before or {word.text: word.probability for word in probed.words}
+        if not columns:
+            for word in reversed(probed.words):  # of tokens that are spelled alike, the most likely one
+                before |= {word.id: word.probability, word.text: word.probability}
         places = token_places(shown.tokenizer, prompt)
         column = [
             NextWord(
                 **vars(word),
                 appendable=appendable(shown.tokenizer, word.id, word.text),
-                before=before.get(word.text),
+                before=before.get(word.id if spelled(models[0].tokenizer, word.id) == word.text else word.text),
                 places=tuple(places.get(word.id, ())) if shown.copies or word.partition in INDUCTION else (),
             )
             for word in probed.words[:number]
