@@ -130,7 +130,7 @@ def next_ids(shown, text: str) -> list[int]:
     from unbottle.app.predictions import next_words
 
     (found,) = next_words([shown], text, words=8)
-    return [word.id for word in found.probed.words]
+    return [word.id for word in found.words]
 
 
 def test_it_opens_with_an_answer_for_the_base_model_and_the_head(page) -> None:
