@@ -32,12 +32,12 @@ DOCUMENT = "the king of France met Anna in Paris and said that she should go to 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The program itself, with two causal models and one that summarizes."""
+    """The program itself, with a head, which brings its base model along, and a model that summarizes."""
     place = tmp_path_factory.mktemp("models")
-    for shown in (*tiny_shown.causal(), *tiny_shown.encoder_decoder()):
-        shown.model.save_pretrained(place / shown.name)
-        shown.tokenizer.save_pretrained(place / shown.name)
-    with running([str(place / name) for name in ("plain", "cpr", "cepr")]) as found:
+    for shown in (tiny_shown.causal()[1], *tiny_shown.encoder_decoder()):
+        shown.model.save_pretrained(place / shown.name / "model")
+        shown.tokenizer.save_pretrained(place / shown.name / "model")
+    with running([str(place / name / "model") for name in ("cpr", "cepr")]) as found:
         yield found
 
 
@@ -130,7 +130,77 @@ def next_ids(shown, text: str) -> list[int]:
     from unbottle.app.predictions import next_words
 
     (found,) = next_words([shown], text, words=8)
-    return [word.id for word in found.probed.words]
+    return [word.id for word in found.words]
+
+
+def test_it_opens_with_an_answer_for_the_base_model_and_the_head(page) -> None:
+    """The answer comes with the page: nothing was asked for yet."""
+    assert page.locator("#next-out h3").all_inner_texts() == ["base model no head", "cpr Softmax + CPR:3,9 + Mi"]
+    assert text_of(page, "next-text") == page.locator("#next-out [data-text]").get_attribute("data-text")
+    assert page.evaluate("performance.getEntriesByType('resource').filter(e => e.name.includes('queue')).length") == 0
+    assert page.locator("#next-out .ub-changed").count() > 0
+
+
+def test_pointing_at_a_word_marks_where_it_was_copied_from(page) -> None:
+    text = "\U0001f451 The king and\nthe woman and the king"
+    fill(page, "next-text", text)
+    api.expect(page.locator("#next-out [data-text]")).to_have_attribute("data-text", text)
+    word = page.locator("#next-out button", has=page.locator("[data-places]")).first
+    spelled = tiny_shown.spelling().decode([int(word.get_attribute("data-word"))]).strip()
+    marks = page.locator(".ub-mirror mark")
+    for name in ("hover", "focus"):
+        getattr(word, name)()
+        api.expect(marks.first).to_have_text(spelled)
+        assert {*marks.all_inner_texts()} == {spelled}
+        boxes = [page.locator(place).bounding_box() for place in ("#next-text textarea", ".ub-mirror")]
+        assert all(abs(boxes[0][side] - boxes[1][side]) <= 1 for side in ("x", "y", "height"))
+        page.locator("h1").hover()
+        page.locator("#next-text textarea").focus()
+        api.expect(marks).to_have_count(0)
+    word.hover()
+    fill(page, "next-text", "something else")
+    api.expect(marks).to_have_count(0)
+
+
+def test_it_shows_that_it_is_busy(page) -> None:
+    page.route("**/queue/join*", lambda route: (page.wait_for_timeout(700), route.continue_()))
+    page.locator("#next-text textarea").fill("The king")
+    api.expect(page.locator("#next-out .pending")).to_have_count(1)
+    stripe = "getComputedStyle(document.querySelector('#next-out .pending'), '::before').animationName"
+    assert page.evaluate(stripe) == "ub-busy"
+    api.expect(page.locator("#next-out .pending")).to_have_count(0)
+    api.expect(page.locator("#next-out [data-text]")).to_have_attribute("data-text", "The king")
+
+
+def test_a_link_to_what_is_shown(page) -> None:
+    text = "The king & the woman = \u00e9?"
+    fill(page, "next-text", text)
+    page.locator("input[type=range]:visible").nth(1).fill("2.5")
+    page.wait_for_function("new URLSearchParams(location.search).get('copy_bias') == '2.5'")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#link").click()
+    api.expect(page.locator("#link")).to_have_text("Copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    shown = page.locator("#next-out [data-text]")
+    api.expect(shown).to_have_attribute("data-text", text)
+    api.expect(page.locator("#next-out .pending")).to_have_count(0)
+    before = page.locator("#next-out .ub-words").all_inner_texts()
+    page.goto("about:blank")
+    page.goto(link)
+    api.expect(shown).to_have_attribute("data-text", text)
+    api.expect(page.locator("#next-text textarea")).to_have_value(text)
+    page.wait_for_function(
+        "words => [...document.querySelectorAll('#next-out .ub-words')].every((list, i) => list.innerText == words[i])",
+        arg=before,
+    )
+
+
+def test_a_link_to_another_tab_presses_its_button(page, address: str) -> None:
+    page.goto(f"{address}/?tab=continue&text=The+king+and&words=3")
+    api.expect(page.locator("#continue-out .ub-made")).to_have_count(2)
+    assert text_of(page, "continue-text") == "The king and"
+    tab(page, "Order of a list")
+    page.wait_for_function("new URLSearchParams(location.search).get('tab') == 'order'")
 
 
 def test_keyboard_alone(page) -> None:
@@ -158,6 +228,15 @@ def test_generate_and_see_what_was_copied(page) -> None:
     source = page.locator("#continue-out .ub-source")
     assert "<script>alert(1)</script>" in re.sub(r"\s+", " ", source.inner_text())
     assert page.locator("#continue-out script").count() == 0
+
+
+def test_a_copied_word_is_marked_in_both_texts(page, address: str) -> None:
+    page.goto(f"{address}/?tab=summarize&text={DOCUMENT}&tokens=20&only=true")  # a model that can only copy
+    copied = page.locator("#summarize-out .ub-made mark").first
+    copied.hover()
+    api.expect(page.locator("#summarize-out .ub-source mark.ub-same").first).to_contain_text(copied.inner_text())
+    page.locator("h1").hover()
+    api.expect(page.locator("#summarize-out .ub-same")).to_have_count(0)
 
 
 def test_order_of_a_list(page) -> None:

@@ -54,7 +54,7 @@ def test_tabs_are_those_that_the_models_can_fill(facts: dict) -> None:
 
 
 def test_one_at_a_time_and_few_in_line(facts: dict) -> None:
-    assert facts["limits"] == [1] * 8
+    assert facts["limits"] == [1] * 7
     assert facts["visible"] == ["private"]
     assert facts["queue"] == QUEUE
     assert not facts["open"]

@@ -12,6 +12,7 @@ import pytest
 from unbottle.cli import app as module
 from unbottle.cli.app import is_loopback
 from unbottle.cli.main import main
+from unbottle.cli.models import short_names
 
 
 @pytest.fixture
@@ -44,6 +45,20 @@ def test_a_warning_where_others_can_reach_it(shown: list, capsys: pytest.Capture
     err = capsys.readouterr().err
     assert err.startswith("unbottle: warning: --host 0.0.0.0: others in the network can use these models")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["runs/demo/softmax/model", "runs/demo/cpr/model"], ["softmax", "cpr"]),
+        (["smollm2", "runs/cpr/model/"], ["smollm2", "cpr"]),
+        (["a/cpr/model", "b/cpr/model"], ["a/cpr", "b/cpr"]),
+        (["owner/name", "model"], ["name", "model"]),
+        (["runs/cpr", "runs/cpr"], ["runs/cpr", "runs/cpr"]),
+    ],
+)
+def test_models_have_names(paths: list[str], names: list[str]) -> None:
+    assert short_names(paths) == names
 
 
 def test_loopback() -> None:

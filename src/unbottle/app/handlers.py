@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TypeVar
 
 from unbottle.app.predictions import ShownModel, appended, continued, next_words, shuffled, summarized
-from unbottle.app.render import alert, copied_words, heat_maps, next_word_bars
+from unbottle.app.render import alert, busy, copied_words, heat_maps, next_word_bars
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class Handlers:
         """Bars of all causal models."""
         try:
             with self.lock:
-                return next_word_bars(next_words(self.causal, text, words=words, copy_bias=copy_bias))
+                return next_word_bars(str(text), next_words(self.causal, text, words=words, copy_bias=copy_bias))
         except Exception as error:
             return alert(error_message(error))
 
@@ -80,9 +80,10 @@ class Handlers:
         work: Iterator[Result],
         html: Callable[[Sequence[Result], Sequence[str]], str],
     ) -> Iterator[str]:
-        """The HTML after each model. Another question may be answered in between."""
+        """What is awaited, then the HTML after each model. Another question may be answered in between."""
         names = [shown.name for shown in models]
         done: list[Result] = []
+        yield busy(names)
         try:
             while len(done) < len(names):
                 if done:

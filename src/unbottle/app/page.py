@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -21,8 +22,8 @@ from unbottle.report.palette import stylesheet
 STYLE = Path(__file__).with_name("style.css")
 DARK = ".dark {}"  # how Gradio marks a dark page
 SYSTEM_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
-CLICKS = Path(__file__).with_name("clicks.js")
-ONE_AT_A_TIME: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "models", "api_visibility": "private"}
+QUIET: dict[str, Any] = {"api_visibility": "private"}
+ONE_AT_A_TIME: dict[str, Any] = QUIET | {"concurrency_limit": 1, "concurrency_id": "models", "show_progress": "minimal"}
 STORY = (
     "Anna met the king of France in Paris on Monday. The king said that the old bridge over the river would be closed "
     "for a year, and that Anna should go to London instead. She did not want to, but the queen of England had sent "
@@ -30,15 +31,17 @@ STORY = (
 )
 
 
-def next_word_tab(handlers: Handlers, page: gradio.Blocks) -> None:
+Fields = dict[str, gradio.components.Component]  # of a tab, by their names in a link
+
+
+def next_word_tab(handlers: Handlers, texts: Sequence[str]) -> Fields:
     """Next words while typing; a click on a word appends it."""
-    with gradio.Tab("Next word"):
-        text = _text("Text", str(PROMPTS[3]), "next-text", info="Type, or click on a word below to append it.")
-        with gradio.Row():
-            words = _slider("Words of each model", predictions.SHOWN_WORDS, 8)
-            bias = _copy_bias()
-        output = _html("next-out", js_on_load=CLICKS.read_text(encoding="utf-8"))
-        _examples([str(prompt) for prompt in PROMPTS], text)
+    text = _text("Text", texts[0], "next-text", info="Type, or click on a word below to append it.")
+    with gradio.Row():
+        words = _slider("Words of each model", predictions.SHOWN_WORDS, 8)
+        bias = _copy_bias()
+    output = _html("next-out", value=handlers.next_words(texts[0], words.value, bias.value))
+    _examples(texts, text)
 
     def append(before: str, clicked: gradio.EventData) -> str:
         try:
@@ -47,63 +50,58 @@ def next_word_tab(handlers: Handlers, page: gradio.Blocks) -> None:
             gradio.Warning(escape(error_message(error)))
             return before
 
-    arguments = ([text, words, bias], output)
-    for changed in (text.change, words.change, bias.change):  # while one is answered, only the last one after it waits
-        changed(handlers.next_words, *arguments, trigger_mode="always_last", show_progress="hidden", **ONE_AT_A_TIME)
-    page.load(handlers.next_words, *arguments, show_progress="hidden", **ONE_AT_A_TIME)
-    output.click(append, text, text, show_progress="hidden", **ONE_AT_A_TIME)
+    fields = {"text": text, "words": words, "copy_bias": bias}
+    for field in fields.values():  # while one change is answered, only the last one after it waits
+        field.change(handlers.next_words, [*fields.values()], output, trigger_mode="always_last", **ONE_AT_A_TIME)
+    output.click(append, text, text, **ONE_AT_A_TIME | {"show_progress": "hidden"})
+    return fields
 
 
-def continue_tab(handlers: Handlers) -> None:
+def continue_tab(handlers: Handlers, texts: Sequence[str]) -> Fields:
     """A text, continued by each model."""
-    with gradio.Tab("Continue"):
-        text = _text("Text", str(PROMPTS[0]), "continue-text", info="Each model goes on from here.")
-        words = _slider("New words", predictions.NEW_WORDS, 20)
-        with gradio.Accordion("Sampling and knobs", open=False):
-            top_k = _slider("Sample from the k most likely words (1: always the most likely)", predictions.TOP_K, 1)
-            seed = _seed()
-            bias = _copy_bias()
-        _button("Continue", "continue", handlers.continued, text, [words, top_k, seed, bias])
+    text = _text("Text", texts[0], "continue-text", info="Each model goes on from here.")
+    words = _slider("New words", predictions.NEW_WORDS, 20)
+    with gradio.Accordion("Sampling and knobs", open=False):
+        top_k = _slider("Sample from the k most likely words (1: always the most likely)", predictions.TOP_K, 1)
+        seed = _seed()
+        bias = _copy_bias()
+    fields = {"text": text, "words": words, "top_k": top_k, "seed": seed, "copy_bias": bias}
+    return _button("Continue", "continue", handlers.continued, fields)
 
 
-def order_tab(handlers: Handlers) -> None:
+def order_tab(handlers: Handlers) -> Fields:
     """A list in many orders."""
-    with gradio.Tab("Order of a list"):
-        text = _text(
-            "Text with options in brackets", PROMPTS[0].marked(), "order-text",
-            info="The options are shuffled. Does their order decide which one comes next?",
-        )  # fmt: skip
-        orders = _slider("Orders to try", predictions.ORDERS, 12)
-        with gradio.Accordion("Which orders", open=False):
-            seed = _seed()
-        _button("Shuffle", "order", handlers.shuffled, text, [orders, seed])
-        _examples([prompt.marked() for prompt in PROMPTS], text)
+    text = _text(
+        "Text with options in brackets", PROMPTS[0].marked(), "order-text",
+        info="The options are shuffled. Does their order decide which one comes next?",
+    )  # fmt: skip
+    orders = _slider("Orders to try", predictions.ORDERS, 12)
+    with gradio.Accordion("Which orders", open=False):
+        seed = _seed()
+    fields = _button("Shuffle", "order", handlers.shuffled, {"text": text, "orders": orders, "seed": seed})
+    _examples([prompt.marked() for prompt in PROMPTS], text)
+    return fields
 
 
-def summarize_tab(handlers: Handlers) -> None:
+def summarize_tab(handlers: Handlers) -> Fields:
     """A document, summarized by each model."""
-    with gradio.Tab("Summarize"):
-        text = _text("Document", STORY, "summarize-text", lines=8, most=predictions.SOURCE)
-        tokens = _slider("Length of the summary, in tokens, at most", predictions.SUMMARY_TOKENS, 60)
-        with gradio.Accordion("Sampling and knobs", open=False):
-            sampling = gradio.Radio([*SAMPLING], value="beams", label="Sampling")
-            seed = _seed()
-            bias = _copy_bias()
-            only = gradio.Checkbox(label="Only words of the document (for heads that copy)")
-        _button("Summarize", "summarize", handlers.summarized, text, [sampling, tokens, seed, bias, only])
+    text = _text("Document", STORY, "summarize-text", lines=8, most=predictions.SOURCE)
+    tokens = _slider("Length of the summary, in tokens, at most", predictions.SUMMARY_TOKENS, 60)
+    with gradio.Accordion("Sampling and knobs", open=False):
+        sampling = gradio.Radio([*SAMPLING], value="beams", label="Sampling")
+        seed = _seed()
+        bias = _copy_bias()
+        only = gradio.Checkbox(label="Only words of the document (for heads that copy)")
+    fields = {"text": text, "sampling": sampling, "tokens": tokens, "seed": seed, "copy_bias": bias, "only": only}
+    return _button("Summarize", "summarize", handlers.summarized, fields)
 
 
-def _button(
-    name: str,
-    place: str,
-    answer: Callable[..., object],
-    text: gradio.Textbox,
-    others: Sequence[gradio.components.Component],
-) -> None:
+def _button(name: str, place: str, answer: Callable[..., object], fields: Fields) -> Fields:
     """A button and its output; Shift and Enter in the text do the same."""
     button = gradio.Button(name, variant="primary", elem_id=f"{place}-button")
-    output = _html(f"{place}-out")
-    gradio.on([button.click, text.submit], answer, [text, *others], output, show_progress="minimal", **ONE_AT_A_TIME)
+    triggers = [button.click, fields["text"].submit]
+    gradio.on(triggers, answer, [*fields.values()], _html(f"{place}-out"), **ONE_AT_A_TIME)
+    return fields
 
 
 def _text(
@@ -123,14 +121,16 @@ def _seed() -> gradio.Number:
 
 
 def _copy_bias() -> gradio.Slider:
-    least, most = predictions.COPY_BIAS
-    return gradio.Slider(
-        least, most, value=0, step=0.5, label="Copy bias (words of the text more or less likely; for heads that copy)"
-    )
+    info = "Makes words of the text more or less likely, in heads that copy."
+    return gradio.Slider(*predictions.COPY_BIAS, value=0, step=0.5, label="Copy bias", info=info)
 
 
-def _html(place: str, **options: str) -> gradio.HTML:
-    return gradio.HTML(elem_id=place, apply_default_css=False, padding=False, **options)
+def _html(place: str, value: str = "") -> gradio.HTML:
+    return gradio.HTML(value, elem_id=place, apply_default_css=False, js_on_load=_script("clicks"))
+
+
+def _script(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
 
 
 def _examples(texts: Sequence[str], target: gradio.Textbox) -> None:
@@ -138,19 +138,40 @@ def _examples(texts: Sequence[str], target: gradio.Textbox) -> None:
 
 
 def page(models: Sequence[ShownModel]) -> gradio.Blocks:
-    """The page, with tabs for the kinds of models there are."""
+    """The page, with tabs for the kinds of models there are. It opens where the models differ most."""
     handlers = Handlers(models)
+    tabs: dict[str, tuple[str, Callable[[], Fields]]] = {}
+    if handlers.causal:
+        texts = predictions.examples(handlers.causal)
+        tabs["next"] = ("Next word", lambda: next_word_tab(handlers, texts))
+        tabs["continue"] = ("Continue", lambda: continue_tab(handlers, texts))
+        tabs["order"] = ("Order of a list", lambda: order_tab(handlers))
+    if handlers.encoder_decoder:
+        tabs["summarize"] = ("Summarize", lambda: summarize_tab(handlers))
     with gradio.Blocks(title="Unbottle", analytics_enabled=False) as blocks:
-        gradio.HTML("<h1>Unbottle</h1><p>What the output layer does to the next word.</p>", elem_id="title")
-        with gradio.Tabs():
-            if handlers.causal:
-                next_word_tab(handlers, blocks)
-                continue_tab(handlers)
-                order_tab(handlers)
-            if handlers.encoder_decoder:
-                summarize_tab(handlers)
+        with gradio.Row(elem_id="title"):
+            gradio.HTML("<h1>Unbottle</h1><p>What the output layer does to the next word.</p>")
+            gradio.Button("Copy link", size="sm", scale=0, elem_id="link").click(None, js=_linked("copy"), **QUIET)
+        with gradio.Tabs() as bar:
+            for place, (name, content) in tabs.items():
+                with gradio.Tab(name, id=place) as tab:
+                    _link(blocks, bar, tab, place, content())
     blocks.queue(max_size=predictions.QUEUE, default_concurrency_limit=1, api_open=False)
     return blocks
+
+
+def _link(blocks: gradio.Blocks, bar: gradio.Tabs, tab: gradio.Tab, place: str, fields: Fields) -> None:
+    """Keep what a tab is asked in the address of the page, and ask it again when that address is opened."""
+    values = [*fields.values()]
+    changes = [tab.select, *(field.change for field in values)]
+    gradio.on(changes, None, values, js=_linked("save", place, [*fields]), trigger_mode="multiple", **QUIET)
+    blocks.load(None, values, [bar, *values], js=_linked("open", place, [*fields]), **QUIET)
+
+
+def _linked(action: str, *arguments: object) -> str:
+    """JavaScript that calls a function of link.js with these arguments, and then the values of the fields."""
+    given = "".join(f"{json.dumps(argument)}, " for argument in arguments)
+    return f"(...values) => ({_script('link')}).{action}({given}values)"
 
 
 def theme() -> gradio.themes.Base:

@@ -5,16 +5,23 @@ A browser can send anything, whatever the page's controls allow: every function 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from unbottle.eval.generation import Decoding, continuations, predictions
-from unbottle.eval.next_words import PLAIN, Probed, Prompt, probe
+from unbottle.eval.next_words import PROMPTS, ProbedWord, Prompt, probe
 from unbottle.eval.order_bias import OrderBiasRow, order_bias_row, renormalised, tried_orders
-from unbottle.hf.attach import innermost
+from unbottle.eval.perplexity import vocabulary_size
+from unbottle.head import Head
+from unbottle.hf.attach import detach, innermost
+from unbottle.hf.explain import spelled
 from unbottle.hf.knobs import knobs
+from unbottle.hf.model_card import base_name
+from unbottle.hf.model_identity import backbone_name
 from unbottle.hf.modeling import HeadMixin
 
 TEXT = 2_000  # characters of a text to go on from
@@ -28,6 +35,16 @@ COPY_BIAS = (-10, 10)
 ORDERS = (2, 24)  # of the options of a list
 OPTIONS = (2, 8)
 QUEUE = 16  # requests that wait; the next one is refused
+COMPARED = 100  # most likely words of the first model that those of the others are compared with
+INDUCTION = ("I1", "I2")  # the partitions that copy what followed a word, and have no knobs
+BROKEN = "\ufffd"  # what a token decodes to that is only a part of a character
+EXAMPLES = (
+    *map(str, PROMPTS),
+    "I went to Paris and Germany before, and I love one of the places more, which is",
+    "The queen and the man met again after many years. The first to speak was the",
+    "Priya and Tomasz both applied for the job. After the interviews, the committee chose",
+    "Anna lent her bicycle to Boris, and Boris lent it to Carla. When it broke, Anna called",
+)
 
 
 def text_within(text: object, most: int, name: str = "text") -> str:
@@ -70,17 +87,18 @@ class ShownModel:
         return bool(self.model.config.is_encoder_decoder)
 
     @property
-    def has_head(self) -> bool:
-        return isinstance(innermost(self.model), HeadMixin)
+    def head(self) -> Head | None:
+        target = innermost(self.model)
+        return target.head if isinstance(target, HeadMixin) else None
 
     @property
     def method(self) -> str:
-        return str(innermost(self.model).head.config.method) if self.has_head else PLAIN
+        return "no head" if self.head is None else self.head.config.method.title
 
     @property
     def copies(self) -> bool:
         """Whether the model has knobs: a plain model has none, nor has a head that copies nothing."""
-        return self.has_head and bool(innermost(self.model).head.copies)
+        return self.head is not None and self.head.copies
 
     @contextmanager
     def turned(self, *, copy_bias: float = 0.0, source_only: bool = False) -> Iterator[None]:
@@ -97,16 +115,54 @@ class ShownModel:
         return f"{' and '.join(asked)}: not applied, because this model's output layer copies no words."
 
 
-BROKEN = "\ufffd"  # what a token decodes to that is only a part of a character
+def with_base(models: Sequence[ShownModel]) -> list[ShownModel]:
+    """The models, after the plain causal model that all their heads share, unless it is one of them.
+
+    It is made of the weights under the first head, so it takes no memory of its own. Heads on different backbones have
+    no model in common, and get none.
+    """
+    causal = [shown for shown in models if not shown.encoder_decoder]
+    first = next((shown for shown in causal if shown.head is not None), None)
+    backbones = {backbone_name(innermost(shown.model)) for shown in causal if shown.head is not None}
+    plain = {backbone_name(shown.model) for shown in causal if shown.head is None}
+    if first is None or len(backbones) > 1 or backbones & plain:
+        return [*models]
+    weights = {id(weight): weight for weight in first.model.parameters()}  # which deepcopy then takes for copied
+    name = Path(base_name(innermost(first.model))).name or "base model"
+    return [ShownModel(name=name, model=detach(deepcopy(first.model, weights)), tokenizer=first.tokenizer), *models]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextWord(ProbedWord):
+    """A word of one model.
+
+    `appendable`: a text can go on with it. `before`: its probability in the first model; None if it is not among the
+    COMPARED most likely ones there. `places`: where it stands in the text, if it was copied from there.
+    """
+
+    appendable: bool = True
+    before: float | None = None
+    places: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextWords:
-    """The words of one model, the ids of those that a text can be continued with, and what is to be said about them."""
+    """The most likely next words of one model, the probability of all words by partition, and a note on the knobs."""
 
-    probed: Probed
-    appendable: frozenset[int]
+    model: str
+    method: str
+    words: list[NextWord]
+    masses: Mapping[str, float]
     note: str = ""
+
+    @property
+    def appendable(self) -> frozenset[int]:
+        return frozenset(word.id for word in self.words if word.appendable)
+
+    @property
+    def gained(self) -> float:
+        """The probability that these words have gained over the first model."""
+        return sum(max(word.probability - (word.before or 0.0), 0.0) for word in self.words)
 
 
 def next_words(
@@ -116,13 +172,56 @@ def next_words(
     prompt = text_within(text, TEXT).rstrip(" ")
     number = whole_within(words, SHOWN_WORDS, "words")
     bias = number_within(copy_bias, COPY_BIAS, "copy bias")
-    columns = []
+    columns: list[NextWords] = []
+    before: dict[int | str, float] = {}  # of the first model, by id and by text
     for shown in models:
         with shown.turned(copy_bias=bias):
-            (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [prompt], k=number).found
-        ids = frozenset(word.id for word in probed.words if appendable(shown.tokenizer, word.id, word.text))
-        columns.append(NextWords(probed=probed, appendable=ids, note=shown.ignored(copy_bias=bias)))
+            most = min(COMPARED, vocabulary_size(shown.model))
+            (probed,) = probe({shown.name: shown.model}, shown.tokenizer, [prompt], k=most).found
+        if not columns:
+            for word in reversed(probed.words):  # of tokens that are spelled alike, the most likely one
+                before |= {word.id: word.probability, word.text: word.probability}
+        places = token_places(shown.tokenizer, prompt)
+        column = [
+            NextWord(
+                **vars(word),
+                appendable=appendable(shown.tokenizer, word.id, word.text),
+                before=before.get(word.id if spelled(models[0].tokenizer, word.id) == word.text else word.text),
+                places=tuple(places.get(word.id, ())) if shown.copies or word.partition in INDUCTION else (),
+            )
+            for word in probed.words[:number]
+        ]
+        note = shown.ignored(copy_bias=bias)
+        columns.append(
+            NextWords(model=shown.name, method=shown.method, words=column, masses=probed.masses, note=note)
+        )  # fmt: skip
     return columns
+
+
+def examples(models: Sequence[ShownModel]) -> list[str]:
+    """Texts to start from; those after which the models differ most come first."""
+
+    def difference(text: str) -> float:
+        try:
+            return max(column.gained for column in next_words(models, text, words=SHOWN_WORDS[1]))
+        except ValueError:  # too long for one of the models
+            return 0.0
+
+    return sorted(EXAMPLES, key=difference, reverse=True) if len(models) > 1 else [*EXAMPLES]
+
+
+def token_places(tokenizer: Any, text: str) -> dict[int, list[tuple[int, int]]]:
+    """Where each token stands in a text, without the spaces around it; nothing if the tokenizer does not know."""
+    if not tokenizer.is_fast:
+        return {}
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    places: dict[int, list[tuple[int, int]]] = {}
+    for token, (start, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        word = text[start:end]
+        start, end = end - len(word.lstrip()), start + len(word.rstrip())
+        if start < end:
+            places.setdefault(token, []).append((start, end))
+    return places
 
 
 def appendable(tokenizer: Any, word: int, text: str) -> bool:

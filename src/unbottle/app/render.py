@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from unbottle.app.predictions import NextWords, Shuffled, Written
+from unbottle.app.predictions import COMPARED, NextWords, Shuffled, Written
 from unbottle.eval.metrics.tokens import WORD, tokens
 from unbottle.report.page import in_order, render
 
@@ -48,22 +48,11 @@ def shared_words(text: str, other: str) -> list[TextWord]:
     ]
 
 
-def next_word_bars(models: Sequence[NextWords]) -> str:
-    """A column for each model, all on one scale, and a legend."""
-    columns = [
-        {
-            "model": model.probed.model,
-            "method": model.probed.method,
-            "words": list(model.probed.words),
-            "masses": model.probed.masses,
-            "appendable": model.appendable,
-            "note": model.note,
-        }
-        for model in models
-    ]
-    partitions = {word.partition for model in models for word in model.probed.words}
-    masses = {name for model in models for name, mass in model.probed.masses.items() if mass >= VISIBLE_MASS}
-    return _render("words", columns=columns, partitions=in_order(partitions | masses))
+def next_word_bars(text: str, models: Sequence[NextWords]) -> str:
+    """A column for each model, all on one scale, what changed since the first one, and a legend."""
+    partitions = {word.partition for model in models for word in model.words}
+    masses = {name for model in models for name, mass in model.masses.items() if mass >= VISIBLE_MASS}
+    return _render("words", text=text, columns=models, partitions=in_order(partitions | masses), compared=COMPARED)
 
 
 def heat_maps(results: Sequence[Shuffled], waiting: Sequence[str] = ()) -> str:
@@ -94,6 +83,11 @@ def copied_words(source: str, texts: Sequence[Written], waiting: Sequence[str] =
         several=several,
         any_copied=bool(copied),
     )
+
+
+def busy(waiting: Sequence[str]) -> str:
+    """A card for each model, before any has an answer."""
+    return _render("busy", names=waiting)
 
 
 def alert(message: str) -> str:

@@ -9,11 +9,14 @@ import socket
 import sys
 import webbrowser
 from threading import Event
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unbottle.cli.options import DryRun, check_model
+
+if TYPE_CHECKING:
+    from unbottle.app.predictions import ShownModel
 
 EXAMPLES = """
 unbottle app gpt2 runs/cpr/model
@@ -62,7 +65,20 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
     if importlib.util.find_spec("gradio") is None:
         raise ValueError("the page needs Gradio, which is not installed. Get it with: pip install 'unbottle[app]'")
     refuse_address(host, port)
-    from unbottle.app.predictions import ShownModel
+    models = shown_models(paths)
+    from unbottle.app.page import served  # after the models: their errors need not wait for Gradio
+
+    print("Looking for examples", file=sys.stderr)
+    with served(models, host=host, port=port) as address:
+        print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
+        if open_page:
+            webbrowser.open(address)
+        Event().wait()
+
+
+def shown_models(paths: list[str]) -> list[ShownModel]:
+    """The models, on the best device, and the one that their heads share."""
+    from unbottle.app.predictions import ShownModel, with_base
     from unbottle.cli.models import any_model, short_names
     from unbottle.eval.inference import best_device
 
@@ -71,13 +87,7 @@ def show(paths: list[str], *, host: str, port: int | None, open_page: bool) -> N
         print(f"Loading {path}", file=sys.stderr)
         network, tokenizer = any_model(path)
         models.append(ShownModel(name=name, model=network.to(best_device()).eval(), tokenizer=tokenizer))
-    from unbottle.app.page import served  # after the models: their errors need not wait for Gradio
-
-    with served(models, host=host, port=port) as address:
-        print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
-        if open_page:
-            webbrowser.open(address)
-        Event().wait()
+    return with_base(models)
 
 
 def refuse_address(host: str, port: int | None) -> None:

@@ -85,9 +85,17 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """The last part of each path, or the whole paths if those are not all different."""
-    names = [Path(path).name for path in paths]
-    return names if len(set(names)) == len(names) and all(names) else list(paths)
+    """Names that tell the models apart: of runs/a/model and runs/b/model, a and b.
+
+    The last part of each path, `model` (the folder in a run) left out; or, if those are the same, more parts of it.
+    """
+    parts = [[part for part in Path(path).parts if part != "model"] or [path] for path in paths]
+    longest = max(map(len, parts))
+    for length in range(1, longest + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)
 
 
 def starting_model(options: Mapping[str, object], seed: int, *, folder: Path, encoder_decoder: bool = False) -> Loaded:
