@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from unbottle import hub_access
 from unbottle.data.sources import NAMED_TEXTS, PYTHON
 from unbottle.data.sources import check_place as check_place  # for the commands
 from unbottle.method import Method, UnknownLetterError
+from unbottle.train.presets import check_choice as check_choice  # for the commands
 
 if TYPE_CHECKING:
     from unbottle.eval.generation import Prediction
@@ -37,9 +38,13 @@ SamplingSeed = Annotated[int, typer.Option(metavar="N", help="Random seed for sa
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(known)}.")
+def key_values(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The names and values of --set KEY=VALUE."""
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set batch=4.")
+        yield name.strip().replace("-", "_"), value
 
 
 def check_method(text: str | None) -> None:

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from unbottle.hf.head_inputs import layers_of
 from unbottle.hf.modeling import HeadMixin
+from unbottle.progress import duration
 from unbottle.train.arguments import HeadTrainingArguments
 from unbottle.train.distributed import Row
 from unbottle.train.trainer import collate
@@ -58,7 +59,7 @@ def estimate(
         "examples": examples,
         "steps": steps,
         "seconds": round(seconds, 1),
-        "time": format_seconds(seconds),
+        "time": duration(seconds),
         "disk_bytes": disk,
         "disk": f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.1f} MB",
         "note": NOTE,
@@ -96,9 +97,3 @@ def step_seconds(model: PreTrainedModel, batch: Row, device: torch.device, *, he
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(trainable[name])
     return reading, step
-
-
-def format_seconds(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
