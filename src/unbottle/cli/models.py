@@ -8,13 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbottle.cli.options import DEMO_MODEL, is_demo_model
+from unbottle.cli.options import is_demo_model
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
     Loaded = tuple[Any, PreTrainedTokenizerBase]  # a PreTrainedModel, perhaps with a head
 
@@ -59,19 +56,7 @@ def refuse_other_kind(path: str, *, encoder_decoder: bool | None) -> PretrainedC
     from unbottle.hf.pretrained import load_config
 
     logging.disable_progress_bar()  # commands have a progress bar of their own
-    with demo_model_named():
-        return load_config(fetched(path), encoder_decoder=encoder_decoder)
-
-
-@contextmanager
-def demo_model_named() -> Iterator[None]:
-    """An error about a folder that is not there also names the model that needs none."""
-    try:
-        yield
-    except ValueError as error:
-        if "is no folder here" not in str(error):
-            raise
-        raise ValueError(f"{str(error).removesuffix('.')}, or {DEMO_MODEL}.") from error.__cause__
+    return load_config(fetched(path), encoder_decoder=encoder_decoder)
 
 
 def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
@@ -80,8 +65,7 @@ def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
     from unbottle.hf.pretrained import load_model
 
     logging.disable_progress_bar()
-    with demo_model_named():
-        return load_model(fetched(path), encoder_decoder=encoder_decoder)
+    return load_model(fetched(path), encoder_decoder=encoder_decoder)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:

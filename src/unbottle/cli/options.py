@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from unbottle.eval.generation import Prediction
 
 
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # other names are not looked up on the Hub
 DEMO_MODEL = "smollm2"  # accepted wherever a model is: SmolLM2-135M-Instruct, from the package index
 MODEL_HELP = f"A folder or a hub model, with a head or without; or {DEMO_MODEL}."
 MODELS_HELP = f"Folders or hub models, with a head or without; or {DEMO_MODEL}."
@@ -60,22 +57,8 @@ def check_method(text: str | None) -> None:
 
 def check_model(path: str | None) -> None:
     """Raise ValueError unless this is a folder with a config.json, a model of the Hub or its cache, or smollm2."""
-    if path is None or is_demo_model(path):
-        return
-    config = Path(path) / "config.json"
-    if config.is_file():
-        try:
-            json.loads(config.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"model {path!r} has a config.json that is not valid JSON. Save the model again."
-            ) from error
-    elif Path(path).exists() or not HUB_NAME.fullmatch(path):
-        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
-    elif why := hub_access.unavailable(path):
-        raise ValueError(
-            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote, or {DEMO_MODEL}."
-        )
+    if path is not None and not is_demo_model(path):
+        hub_access.check_model(path, f", or {DEMO_MODEL}")
 
 
 def is_demo_model(path: str) -> bool:
