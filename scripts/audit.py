@@ -2,7 +2,7 @@
 
     python scripts/audit.py constraints.txt
 
-A known vulnerability is named, and the exit code is 1. Where the service can not be reached nothing was checked, which
+A known vulnerability is named, and the exit code is 1. Where the service cannot be reached nothing was checked, which
 is said, and the exit code is 0: a build without a network goes on.
 """
 
@@ -32,7 +32,7 @@ def main(pins: str) -> int:
         reason = (done.stderr.strip() or "it said nothing").splitlines()[-1]
         reachable = not any(word in done.stderr for word in UNREACHABLE)
         print(
-            f"pip-audit: {'failed' if reachable else 'its service can not be reached. Nothing was checked'} ({reason})"
+            f"pip-audit: {'failed' if reachable else 'its service cannot be reached. Nothing was checked'} ({reason})"
         )
         return 1 if reachable else 0
     found = [(package, problem) for package in packages for problem in package.get("vulns", ())]

@@ -193,7 +193,7 @@ def _install(model: HeadMixin, head: Head) -> None:
 
 
 def refuse(model: object) -> None:
-    """Models that can not take a head, and why."""
+    """Models that cannot take a head, and why."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         raise TypeError(f"attach to a {name}: expected a transformers model, or a PEFT model around one.")

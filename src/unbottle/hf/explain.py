@@ -227,11 +227,11 @@ def _ids(tokenizer: PreTrainedTokenizerBase, *text: str, **target: str) -> list[
     try:
         return list(tokenizer(*text, **target)["input_ids"])
     except (TypeError, UnicodeEncodeError) as error:  # half of a character is none
-        raise ValueError(f"text {value!r}: the tokenizer can not read it; it is not valid Unicode.") from error
+        raise ValueError(f"text {value!r}: the tokenizer cannot read it; it is not valid Unicode.") from error
 
 
 def _row(model: HeadMixin, ids: list[int], what: str, limit: int | None) -> Tensor:
-    """A batch of one; refuses what the model can not read."""
+    """A batch of one; refuses what the model cannot read."""
     name, words = model.base_class.__name__, model.get_input_embeddings().weight.shape[0]
     if limit is not None and len(ids) > limit:
         raise ValueError(f"{what} has {len(ids)} tokens, and {name} reads at most {limit}. Give a shorter one.")

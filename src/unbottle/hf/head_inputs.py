@@ -72,7 +72,7 @@ def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -
 
 
 def packed(documents: Tensor | None) -> bool:
-    """Whether a row holds several documents. A compiled graph can not look, and trusts its caller to want no cache."""
+    """Whether a row holds several documents. A compiled graph cannot look, and trusts its caller to want no cache."""
     if documents is None or torch.compiler.is_compiling() or documents.is_meta:
         return False
     return bool((documents != documents[:, :1]).any())

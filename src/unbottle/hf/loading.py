@@ -104,7 +104,7 @@ def _model_class(config: ConfigFace) -> Any:
 
 
 def _broken(path: str | Path) -> str:
-    """Which file of weights can not be read."""
+    """Which file of weights cannot be read."""
     for file in sorted(Path(path).glob("*.safetensors")):
         try:
             with safe_open(file, framework="pt"):
