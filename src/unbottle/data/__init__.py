@@ -22,23 +22,13 @@ __all__ = [
     "split",
     "tokens_of",
 ]
-_MODULES = {
-    "NAMED": "sources",
-    "NamedPairs": "sources",
-    "PairSource": "summaries",
-    "Pairs": "tokens",
-    "StreamedWindows": "tokens",
-    "TextSource": "text",
-    "Windows": "tokens",
-    "read_pairs": "summaries",
-    "read_texts": "text",
-    "split": "tokens",
-    "tokens_of": "tokens",
-}
+_MODULES = ("sources", "text", "summaries", "tokens")  # the first imports neither torch nor datasets
 
 
 def __getattr__(name: str) -> object:
-    """Import a name on first use: `data.sources` must not import torch."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    """Import on first use: the names of data sets are checked without torch."""
+    if name in __all__:
+        for part in _MODULES:
+            if hasattr(module := importlib.import_module(f"{__name__}.{part}"), name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import torch
@@ -15,6 +14,7 @@ from unbottle.head.attribution import shares, token_masses, token_scores
 from unbottle.head.inputs import Inputs
 from unbottle.hf.attach import with_head
 from unbottle.hf.modeling import HeadMixin
+from unbottle.hf.parity import watched
 from unbottle.hf.pretrained import source_limit, target_limit
 from unbottle.ops import Logits, Words
 from unbottle.tables import Table
@@ -245,26 +245,8 @@ def _predict(model: Callable[..., object], target: HeadMixin, inputs: dict[str, 
     training = target.training
     target.eval()
     try:
-        with _watched(target.head) as seen:
+        with watched(target.head) as seen:
             model(**inputs, logits_to_keep=1, use_cache=False)
     finally:
         target.train(training)
     return seen[-1]
-
-
-@contextmanager
-def _watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
-    """What the head predicts meanwhile. A watch that is set already goes on watching."""
-    seen: list[tuple[Inputs, Distribution]] = []
-    before = head.watch
-
-    def watch(x: Inputs, distribution: Distribution) -> None:
-        seen.append((x, distribution))
-        if before is not None:
-            before(x, distribution)
-
-    head.watch = watch
-    try:
-        yield seen
-    finally:
-        head.watch = before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.utils import ModelOutput
 
+from unbottle.head import Distribution, Head
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
 from unbottle.hf.cache import find_state
@@ -101,13 +103,27 @@ def _head_inputs(model: ModelWithHead) -> Inputs | None:
     inputs = probe_words(model)
     if inputs is None:
         return None
-    seen: list[Inputs] = []
-    watch, model.head.watch = model.head.watch, lambda x, _: seen.append(x)
-    try:
+    with watched(model.head) as seen:
         _run(model, inputs, use_cache=False)
+    return seen[0][0]
+
+
+@contextmanager
+def watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
+    """What the head predicts inside the block. A watch that is set already goes on watching."""
+    seen: list[tuple[Inputs, Distribution]] = []
+    before = head.watch
+
+    def watch(x: Inputs, distribution: Distribution) -> None:
+        seen.append((x, distribution))
+        if before is not None:
+            before(x, distribution)
+
+    head.watch = watch
+    try:
+        yield seen
     finally:
-        model.head.watch = watch
-    return seen[0]
+        head.watch = before
 
 
 @torch.no_grad()

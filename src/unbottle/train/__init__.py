@@ -21,18 +21,13 @@ __all__ = [
     "train_lm",
     "train_summarize",
 ]
-_MODULES = {
-    "LMTrainingArguments": "arguments",
-    "SummarizeTrainingArguments": "arguments",
-    "Preempted": "callbacks",
-    "Result": "run",
-    "train_lm": "run",
-    "train_summarize": "run",
-}
+_MODULES = ("presets", "arguments", "callbacks", "run")  # the first imports neither torch nor transformers
 
 
 def __getattr__(name: str) -> object:
     """Import on first use: presets and their values are checked without torch."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'presets')}"), name)
+    if name in __all__:
+        for part in _MODULES:
+            if hasattr(module := importlib.import_module(f"{__name__}.{part}"), name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
