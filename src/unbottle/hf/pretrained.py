@@ -153,8 +153,8 @@ def truncated(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: in
 
 @contextmanager
 def without_bars(logging: Any, level: int | None = None) -> Iterator[None]:
-    """`logging` is that of transformers.utils or of datasets: they have the same functions. `level` is its own for
-    the time being; without one, whoever changes it in the block changes it for the block alone."""
+    """Hide progress bars inside the block, and restore bars and log level at its end. `logging` is that of
+    transformers.utils or of datasets, which have the same functions; `level` is the log level inside the block."""
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     if level is not None:

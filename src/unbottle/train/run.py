@@ -1,7 +1,7 @@
 """Train a model in a folder, from the first check to the saved model: `train_lm` and `train_summarize`.
 
 The folder of a run holds run.json, which identifies it, checkpoints, logs, and in the end the model. It belongs to one
-process group at a time, and to one set of arguments for good.
+process group at a time, and to one set of arguments.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def form_of(folder: Path) -> str | None:
 
 
 def _stored_form(target: PreTrainedModel) -> str | None:
-    """The form of the head by its first name in records. That of the paper is not recorded."""
+    """The form of the head under the name that records use; None without a head, or for the paper's form."""
     if not isinstance(target, HeadMixin) or (form := target.head.config.form) == "paper":
         return None
     return {new: old for old, new in OLD_NAMES.items()}.get(form, form)
