@@ -185,7 +185,7 @@ def _empty(base: type[PreTrainedModel]) -> HeadMixin:
 
 
 def _install(model: HeadMixin, head: Head) -> None:
-    """Connect a head to its model: as an attribute, in the config, and by a hook that records what the encoder reads."""
+    """Connect a head to its model: as an attribute, in the config, and by a hook that records the encoder input."""
     model.head = head
     put_on(model.config, head.config)
     if model.config.is_encoder_decoder:

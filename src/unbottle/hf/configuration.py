@@ -51,9 +51,9 @@ SAFE = Safe(trust_remote_code=False, use_safetensors=True)  # no pickle, which r
 
 
 class ConfigFace(Config):
-    """Comes before the config's own class: the same attributes, and the head's config. Files have another model type.
+    """Comes before the config's own class: the same attributes, and a head. Its files have another model type.
 
-    What is written follows `architectures`, which transformers sets to the class it is about to save: the backbone alone
+    The type follows `architectures`, which transformers sets to the class it is about to save: the backbone alone
     (`model.base_model.save_pretrained`) is written as the plain backbone that it is.
     """
 
@@ -81,7 +81,7 @@ class ConfigFace(Config):
 
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs: Any) -> Any:
-        """From the contents of a file, or from a dict in memory. Without a head it is accepted; a model will refuse it."""
+        """From the contents of a file, or from `to_dict`. A config without a head is accepted; a model will refuse it."""
         config_dict = in_memory(config_dict)
         if HEAD in config_dict:
             stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")

@@ -29,7 +29,7 @@ HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "re
 
 
 class UnbottledConfig(PretrainedConfig):
-    """The class that AutoConfig finds under `unbottle`. It reads a file as the config of the base model, with a head."""
+    """The class that AutoConfig finds under `unbottle`. It reads the config of the base model, with a head."""
 
     model_type = MODEL_TYPE
 
