@@ -16,19 +16,22 @@ if TYPE_CHECKING:
     Loaded = tuple[Any, PreTrainedTokenizerBase]  # a PreTrainedModel, perhaps with a head
 
 
+def any_model(path: str, *, encoder_decoder: bool | None = None) -> Loaded:
+    """A model of this kind (None: either), with its head if it has one, and the tokenizer saved beside it."""
+    from transformers.utils import logging
+
+    from unbottle.hf.pretrained import load_model
+
+    logging.disable_progress_bar()  # commands have a progress bar of their own
+    return load_model(fetched(path), encoder_decoder=encoder_decoder)
+
+
 def causal_model(path: str) -> Loaded:
-    """A causal model, with its head if it has one, and the tokenizer saved beside it."""
-    return _model(path, encoder_decoder=False)
+    return any_model(path, encoder_decoder=False)
 
 
 def seq2seq_model(path: str) -> Loaded:
-    """An encoder-decoder model and its tokenizer."""
-    return _model(path, encoder_decoder=True)
-
-
-def any_model(path: str) -> Loaded:
-    """A model of either kind and its tokenizer."""
-    return _model(path, encoder_decoder=None)
+    return any_model(path, encoder_decoder=True)
 
 
 def config_of_model(path: str) -> PretrainedConfig:
@@ -51,21 +54,9 @@ def fetched(path: str) -> str:
 
 def refuse_other_kind(path: str, *, encoder_decoder: bool | None) -> PretrainedConfig:
     """The config of a model of this kind (None: either); nothing else is loaded."""
-    from transformers.utils import logging
-
     from unbottle.hf.pretrained import load_config
 
-    logging.disable_progress_bar()  # commands have a progress bar of their own
     return load_config(fetched(path), encoder_decoder=encoder_decoder)
-
-
-def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
-    from transformers.utils import logging
-
-    from unbottle.hf.pretrained import load_model
-
-    logging.disable_progress_bar()
-    return load_model(fetched(path), encoder_decoder=encoder_decoder)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -94,7 +85,7 @@ def starting_model(options: Mapping[str, object], seed: int, *, folder: Path, en
     if path:
         if tokenizer_path:
             raise ValueError("--tokenizer is for --config: a model has its own.")
-        model, tokenizer = (seq2seq_model if encoder_decoder else causal_model)(path)
+        model, tokenizer = any_model(path, encoder_decoder=encoder_decoder)
     else:
         model, tokenizer = random_model(
             str(options["config"]),

@@ -81,7 +81,7 @@ class ConfigFace(Config):
 
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs: Any) -> Any:
-        """From the contents of a file, or from `to_dict`. A config without a head is accepted; a model will refuse it."""
+        """From a file, or from `to_dict`. A config without a head is accepted here, and refused by models."""
         config_dict = in_memory(config_dict)
         if HEAD in config_dict:
             stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")
