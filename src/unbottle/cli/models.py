@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 def any_model(path: str, *, encoder_decoder: bool | None = None) -> Loaded:
     """A model of this kind (None: either), with its head if it has one, and the tokenizer saved beside it."""
-    from transformers.utils import logging
-
     from unbottle.hf.pretrained import load_model
 
-    logging.disable_progress_bar()  # commands have a progress bar of their own
     return load_model(fetched(path), encoder_decoder=encoder_decoder)
 
 
@@ -40,7 +37,10 @@ def config_of_model(path: str) -> PretrainedConfig:
 
 
 def fetched(path: str) -> str:
-    """The folder of the demo's model, which is downloaded if need be; any other path as it is."""
+    """The folder of the demo's model, which is downloaded if need be; any other path as it is, for from_pretrained."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # commands have a progress bar of their own
     if not is_demo_model(path):
         return path
     from unbottle.experiments.demo_model import SMOLLM2, fetch_model, model_folder, user_cache
