@@ -1,7 +1,8 @@
 """Data: texts, windows of tokens, and pairs of a document and a summary."""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from unbottle.lazy_import import on_first_use
 
 if TYPE_CHECKING:
     from unbottle.data.sources import NAMED, NamedPairs
@@ -22,13 +23,5 @@ __all__ = [
     "split",
     "tokens_of",
 ]
-_MODULES = ("sources", "text", "summaries", "tokens")  # the first imports neither torch nor datasets
 
-
-def __getattr__(name: str) -> object:
-    """Import on first use: the names of data sets are checked without torch."""
-    if name in __all__:
-        for part in _MODULES:
-            if hasattr(module := importlib.import_module(f"{__name__}.{part}"), name):
-                return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, __all__, ("sources", "text", "summaries", "tokens"))  # the first without torch

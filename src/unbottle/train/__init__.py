@@ -1,7 +1,8 @@
 """Training on the Hugging Face Trainer. An interrupted run is resumed exactly."""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from unbottle.lazy_import import on_first_use
 
 if TYPE_CHECKING:
     from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
@@ -21,13 +22,5 @@ __all__ = [
     "train_lm",
     "train_summarize",
 ]
-_MODULES = ("presets", "arguments", "callbacks", "run")  # the first imports neither torch nor transformers
 
-
-def __getattr__(name: str) -> object:
-    """Import on first use: presets and their values are checked without torch."""
-    if name in __all__:
-        for part in _MODULES:
-            if hasattr(module := importlib.import_module(f"{__name__}.{part}"), name):
-                return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, __all__, ("presets", "arguments", "callbacks", "run"))  # the first without torch
