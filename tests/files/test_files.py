@@ -40,23 +40,26 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["final"]
 
 
-def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There a folder cannot be opened, and only what is open for writing is written out."""
-    opened, synced = os.open, os.fsync
+class Windows:
+    """Its `os`: a folder cannot be opened, and only what is open for writing is written out."""
 
-    def open_file(path: Path, flags: int) -> int:
-        if Path(path).is_dir():
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def open(self, path: Path, flags: int) -> int:
+        if path.is_dir():
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return opened(path, flags)
+        return os.open(path, flags)
 
-    def sync(handle: int) -> None:
+    def fsync(self, handle: int) -> None:
         if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        synced(handle)
+        os.fsync(handle)
 
+
+def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unbottle.files.WINDOWS", True)
-    monkeypatch.setattr("unbottle.files.os.open", open_file)
-    monkeypatch.setattr("unbottle.files.os.fsync", sync)
+    monkeypatch.setattr("unbottle.files.os", Windows())
     test_json_is_replaced_as_a_whole(tmp_path / "json")
     (tmp_path / "folder").mkdir()
     test_a_folder_takes_the_place_of_another(tmp_path / "folder")
