@@ -118,7 +118,7 @@ def innermost(model: object) -> Any:
 
 
 def head_config(model: PreTrainedModel, method: Method, convention: str = "paper", form: str = "scaled") -> HeadConfig:
-    """The config of a head for this model."""
+    """What a head for this model looks like."""
     return HeadConfig(method=method, convention=convention, form=form, **sizes(model))
 
 
