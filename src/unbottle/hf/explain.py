@@ -13,8 +13,8 @@ from unbottle.head import Distribution, Head
 from unbottle.head.attribution import shares, token_masses, token_scores
 from unbottle.head.inputs import Inputs
 from unbottle.hf.attach import with_head
+from unbottle.hf.head_inputs import watched
 from unbottle.hf.modeling import HeadMixin
-from unbottle.hf.parity import watched
 from unbottle.hf.pretrained import source_limit, target_limit
 from unbottle.ops import Logits, Words
 from unbottle.tables import Table

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,10 +14,10 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.utils import ModelOutput
 
-from unbottle.head import Distribution, Head
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
 from unbottle.hf.cache import find_state
+from unbottle.hf.head_inputs import watched
 from unbottle.hf.model_with_head import ModelWithHead
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.03}
@@ -106,24 +105,6 @@ def _head_inputs(model: ModelWithHead) -> Inputs | None:
     with watched(model.head) as seen:
         _run(model, inputs, use_cache=False)
     return seen[0][0]
-
-
-@contextmanager
-def watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
-    """What the head predicts inside the block. A watch that is set already goes on watching."""
-    seen: list[tuple[Inputs, Distribution]] = []
-    before = head.watch
-
-    def watch(x: Inputs, distribution: Distribution) -> None:
-        seen.append((x, distribution))
-        if before is not None:
-            before(x, distribution)
-
-    head.watch = watch
-    try:
-        yield seen
-    finally:
-        head.watch = before
 
 
 @torch.no_grad()
