@@ -2,7 +2,7 @@
 
     python scripts/audit.py constraints.txt
 
-A known vulnerability is named, and the exit code is 1. Where the service can not be reached nothing was checked, which
+A known vulnerability is named, and the exit code is 1. Where the service cannot be reached nothing was checked, which
 is said, and the exit code is 0: a build without a network goes on.
 """
 
@@ -32,11 +32,11 @@ def main(pins: str) -> int:
         reason = (done.stderr.strip() or "it said nothing").splitlines()[-1]
         reachable = not any(word in done.stderr for word in UNREACHABLE)
         print(
-            f"pip-audit: {'failed' if reachable else 'its service can not be reached. Nothing was checked'} ({reason})"
+            f"pip-audit: {'failed' if reachable else 'its service cannot be reached. Nothing was checked'} ({reason})"
         )
         return 1 if reachable else 0
-    found = [(package, problem) for package in packages for problem in package.get("vulns", ())]
-    for package, problem in found:
+    vulnerabilities = [(package, problem) for package in packages for problem in package.get("vulns", ())]
+    for package, problem in vulnerabilities:
         fixed = ", ".join(problem["fix_versions"]) or "no version yet"
         print(f"{package['name']} {package['version']}: {problem['id']}, fixed in {fixed}")
     skipped = [package["name"] for package in packages if "skip_reason" in package]
@@ -44,8 +44,8 @@ def main(pins: str) -> int:
         print(f"pip-audit: its service knows none of {len(packages)} packages. Nothing was checked.")
         return 0
     left = f"; it does not know {', '.join(skipped)}" if skipped else ""
-    print(f"pip-audit: {len(packages)} packages, {len(found)} known vulnerabilities{left}")
-    return 1 if found else 0
+    print(f"pip-audit: {len(packages)} packages, {len(vulnerabilities)} known vulnerabilities{left}")
+    return 1 if vulnerabilities else 0
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ PAGE = Path(__file__).with_suffix(".template.md")  # the text around the numbers
 
 
 def document() -> str:
-    found = runs()
-    comparisons = [part for run in found for part in (heading(run), run.verdict(), run.table(), run.command)]
+    all_runs = runs()
+    comparisons = [part for run in all_runs for part in (heading(run), run.verdict(), run.table(), run.command)]
     written = [part for run in summaries() for part in (heading(run), run.budget(), run.table(), run.command)]
-    others = [part for run in found for part in (f"**{run.model}: {run.title}**", run.others())]
+    others = [part for run in all_runs for part in (f"**{run.model}: {run.title}**", run.others())]
     return PAGE.read_text(encoding="utf-8").format(
-        in_short=in_short(found),
+        in_short=in_short(all_runs),
         comparisons="\n\n".join(comparisons),
         summaries="\n\n".join(written),
         others="\n\n".join(others),
@@ -33,28 +33,28 @@ def heading(run: Any) -> str:
     return f"## {run.model}: {run.title}"
 
 
-def in_short(found: list[Run]) -> str:
+def in_short(all_runs: list[Run]) -> str:
     """A table with the baseline, CPR and the best row of each comparison."""
     lines = []
-    for run in found:
+    for run in all_runs:
         cells = [f"{run.model}, {run.title}", run.cell(run.baseline, "perplexity", 2)]
         for method in (run.cpr(), run.best()):
-            cells += [label(method), run.told(method)]
+            cells += [label(method), run.summary(method)]
         lines.append(cells)
     header = ["", "baseline", "CPR", "change (95 % interval)", "best row", "change (95 % interval)"]
     return Table(header, lines).markdown()
 
 
-def picture(found: list[Run], path: Path) -> None:
+def picture(all_runs: list[Run], path: Path) -> None:
     """Plot the differences to the baseline with their intervals: a row of panels for each model."""
-    lines = [[run for run in found if run.model == model and run.together] for model in NAMES.values()]
+    lines = [[run for run in all_runs if run.model == model and run.together] for model in NAMES.values()]
     lines = [line for line in lines if line]
     rows = [list(dict.fromkeys(method for run in line for method in run.shown())) for line in lines]
     plt.rcParams.update({"svg.hashsalt": "unbottle", "svg.fonttype": "none"})
     wide, high = max(map(len, lines)), sum(map(len, rows))
     figure = plt.figure(figsize=(3 + 2.6 * wide, 1.1 * len(lines) + 0.27 * high), layout="constrained")
     for part, line, methods in zip(
-        figure.subfigures(len(lines), 1, height_ratios=[4 + len(each) for each in rows], squeeze=False)[:, 0],
+        figure.subfigures(len(lines), 1, height_ratios=[4 + len(row) for row in rows], squeeze=False)[:, 0],
         lines, rows, strict=True,
     ):  # fmt: skip
         panels = part.subplots(1, len(line), sharey=True, squeeze=False)[0]

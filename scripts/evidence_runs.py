@@ -53,12 +53,12 @@ def label(method: str) -> str:
     variant = RowSpec.parse(method)
     if variant.method is None:
         return variant.title
-    told = (value if name in ("form", "convention") else f"{name} {value}" for name, value in variant.options)
-    return ", ".join([variant.method.title, *told])
+    options = (value if name in ("form", "convention") else f"{name} {value}" for name, value in variant.options)
+    return ", ".join([variant.method.title, *options])
 
 
-def shown(found: Estimate, digits: int) -> str:
-    return f"{found.mean:.{digits}f}" if found.count == 1 else found.show(digits)
+def shown(estimate: Estimate, digits: int) -> str:
+    return f"{estimate.mean:.{digits}f}" if estimate.count == 1 else estimate.show(digits)
 
 
 class Results:
@@ -75,24 +75,26 @@ class Results:
             self.rows.setdefault(row["method"], {})[row["seed"]] = row["found"]
         self.baseline = next(f"{baseline}{form}" for form in FORMS if f"{baseline}{form}" in self.rows)
         rows = [
-            ResultRow(method, seed, "", found) for method, seeds in self.rows.items() for seed, found in seeds.items()
+            ResultRow(method, seed, "", metrics)
+            for method, seeds in self.rows.items()
+            for seed, metrics in seeds.items()
         ]
         self.together = differences_to(self.baseline, rows)
 
     @property
     def command(self) -> str:
         """A line for each row."""
-        told = next(line for line in self.note.splitlines() if line.startswith("`unbottle")).split("`")[1]
-        lines = told.replace(" --method ", " \\\n    --method ")
+        command = next(line for line in self.note.splitlines() if line.startswith("`unbottle")).split("`")[1]
+        lines = command.replace(" --method ", " \\\n    --method ")
         return f"```sh\n{lines}\n```"
 
     def estimate(self, method: str, name: str) -> Estimate | None:
-        values = [found[name] for found in self.rows[method].values() if found.get(name) is not None]
+        values = [metrics[name] for metrics in self.rows[method].values() if metrics.get(name) is not None]
         return Estimate.of(values[:1] if method == PLAIN else values) if values else None
 
     def cell(self, method: str, name: str, digits: int) -> str:
-        found = self.estimate(method, name)
-        return "" if found is None else shown(found, digits)
+        estimate = self.estimate(method, name)
+        return "" if estimate is None else shown(estimate, digits)
 
     def change(self, method: str, name: str) -> str:
         """By how much a number is above the baseline's; nothing, if one of them does not have it."""
@@ -103,7 +105,7 @@ class Results:
         """The difference to the baseline, its interval, and with how many seeds it is better."""
         return [self.together.get(method, {}).get(name, "") for name in ("difference", "interval", "wins")]
 
-    def told(self, method: str) -> str:
+    def summary(self, method: str) -> str:
         """The difference and its interval, in one cell."""
         difference, interval, _ = self.beside(method)
         return f"{difference} ({interval})"
@@ -142,14 +144,14 @@ class Run(Results):
     def others(self) -> str:
         """Lists, rank and cost, of what was measured."""
         names = [
-            name for name in SHOWN if any(name in found for seeds in self.rows.values() for found in seeds.values())
+            name for name in SHOWN if any(name in metrics for seeds in self.rows.values() for metrics in seeds.values())
         ]
         lines = [[label(method), *(self._mean(method, name) for name in names)] for method in self.rows]
         return Table(["", *(SHOWN[name][0] for name in names)], lines).markdown()
 
     def _mean(self, method: str, name: str) -> str:
-        found = self.estimate(method, name)
-        return "" if found is None else f"{found.mean:.{SHOWN[name][1]}f}"
+        estimate = self.estimate(method, name)
+        return "" if estimate is None else f"{estimate.mean:.{SHOWN[name][1]}f}"
 
     def verdict(self) -> str:
         """In words: better or worse by the interval and with every seed; what broke with a seed is neither."""
@@ -186,7 +188,7 @@ class Run(Results):
 
     def broke(self, method: str) -> bool:
         """With one of its seeds, or more."""
-        return any("loss" not in found for found in self.rows[method].values())
+        return any("loss" not in metrics for metrics in self.rows[method].values())
 
     def shown(self) -> list[str]:
         """Rows of the picture: neither broken nor so far away that the others would be a dot."""
@@ -250,9 +252,11 @@ class Summaries(Results):
 
 
 def runs() -> list[Run]:
-    found = [Run(folder) for name in NAMES for folder in folders(name)]
+    all_runs = [Run(folder) for name in NAMES for folder in folders(name)]
     models, order = [*NAMES.values()], [*TRAINED]
-    return sorted(found, key=lambda run: (models.index(run.model), order.index(run.train), TEXTS_ORDER.index(run.text)))
+    return sorted(
+        all_runs, key=lambda run: (models.index(run.model), order.index(run.train), TEXTS_ORDER.index(run.text))
+    )
 
 
 def summaries() -> list[Summaries]:
@@ -260,5 +264,5 @@ def summaries() -> list[Summaries]:
 
 
 def folders(name: str) -> list[Path]:
-    found = sorted((ROOT / "results" / name).glob("*/results.json"))
-    return [path.parent for path in found if not path.parent.name.endswith("-lr")]
+    files = sorted((ROOT / "results" / name).glob("*/results.json"))
+    return [path.parent for path in files if not path.parent.name.endswith("-lr")]

@@ -53,10 +53,10 @@ class Experiment:
     kills: list[Kill] = field(default_factory=list)
 
     def start(self, folder: Path) -> Process:
-        given = [part.format(folder) for part in self.arguments]
-        return Fork(given, folder) if self.fork else Child(given, folder)
+        arguments = [part.format(folder) for part in self.arguments]
+        return Fork(arguments, folder) if self.fork else Child(arguments, folder)
 
-    def found(self, folder: Path) -> dict[str, Any]:
+    def results(self, folder: Path) -> dict[str, Any]:
         raise NotImplementedError
 
     def kept(self, folder: Path) -> int:
@@ -68,7 +68,7 @@ class Experiment:
 
 
 class Training(Experiment):
-    def found(self, folder: Path) -> dict[str, Any]:
+    def results(self, folder: Path) -> dict[str, Any]:
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         names = ("steps", "losses", "valid_losses", "tokens")
         return {"weights": tensors(folder)} | {name: result[name] for name in names}
@@ -84,7 +84,7 @@ class Training(Experiment):
 
 
 class Reproduction(Experiment):
-    def found(self, folder: Path) -> dict[str, Any]:
+    def results(self, folder: Path) -> dict[str, Any]:
         data = json.loads((folder / "results" / "table1" / "results.json").read_text(encoding="utf-8"))
         return {"rows": data["rows"], "weights": tensors(folder)}
 
@@ -98,8 +98,8 @@ class Reproduction(Experiment):
 
 def tensors(folder: Path) -> dict[str, bytes]:
     """All weights of all models, by their path."""
-    found = folder.rglob("model/model.safetensors")
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(found)}
+    files = folder.rglob("model/model.safetensors")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files)}
 
 
 class Process:
@@ -260,17 +260,18 @@ def experiment_of(options: argparse.Namespace, folder: Path) -> Experiment:
     data = ["--data", str(folder / "text.txt")]
     if options.reproduce:
         rows = [word for method in ROWS for word in ("--method", method)]
-        told = ["reproduce", "table1", "--preset", "tiny", *data, *rows, "--work", "{}/work", "--output", "{}/results"]
-        return Reproduction(told, "lab.json", len(ROWS), options.fork)
+        folders = ["--work", "{}/work", "--output", "{}/results"]
+        arguments = ["reproduce", "table1", "--preset", "tiny", *data, *rows, *folders]
+        return Reproduction(arguments, "lab.json", len(ROWS), options.fork)
     train_tokenizer([(folder / "text.txt").read_text(encoding="utf-8")], 300).save_pretrained(folder / "tokenizer")
     (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    told = [
+    arguments = [
         "train", "lm", "--config", str(folder / "config.json"), "--tokenizer", str(folder / "tokenizer"), *data,
         "--method", METHOD, "--train", options.train, "--length", "24", "--lr", "0.003", "--output", "{}",
         "--max-steps", str(options.steps), "--set", f"save_every={options.save_every}", "--set", "device=cpu",
         "--set", "eval_every=25", "--set", "accumulate=2", "--set", "log_every=5",
     ]  # fmt: skip
-    return Training(told, "run.json", options.steps, options.fork)
+    return Training(arguments, "run.json", options.steps, options.fork)
 
 
 def main() -> int:
@@ -299,9 +300,9 @@ def main() -> int:
         wanted: dict[str, Any] | None = None
         for here in rounds(experiment, folder, options.kills, random.Random(options.seed)):
             ended += 1
-            wanted = experiment.found(folder / "unbroken") if wanted is None else wanted
-            found = experiment.found(here)
-            different += [f"{here.name}: {name}" for name in wanted if found[name] != wanted[name]]
+            wanted = experiment.results(folder / "unbroken") if wanted is None else wanted
+            results = experiment.results(here)
+            different += [f"{here.name}: {name}" for name in wanted if results[name] != wanted[name]]
     writing = sum(kill.writing is not None for kill in experiment.kills)
     print(f"{len(experiment.kills)} kills, {writing} of them while something was written; {ended} runs ended")
     print("different from the unbroken run: " + (", ".join(different) or "nothing, bit for bit"))

@@ -92,15 +92,15 @@ class Task:
         self.train, self.test = read(data, "train", number), read(data, "test", budget.held_out)
 
     def model(self, row: Row) -> Any:
-        made = (AutoModelForSeq2SeqLM if self.seq2seq else AutoModelForCausalLM).from_pretrained(self.folder, **SAFE)
+        model = (AutoModelForSeq2SeqLM if self.seq2seq else AutoModelForCausalLM).from_pretrained(self.folder, **SAFE)
         torch.manual_seed(row.seed)
         if row.method != NONE:
-            unbottle.attach(made, row.method, form=row.form)
+            unbottle.attach(model, row.method, form=row.form)
         if row.recipe == "lora":
             with_head = {"modules_to_save": ["head"], "exclude_modules": r"head\..*"} if row.method != NONE else {}
             kind = "SEQ_2_SEQ_LM" if self.seq2seq else "CAUSAL_LM"
-            made = get_peft_model(made, LoraConfig(task_type=kind, r=8, target_modules="all-linear", **with_head))
-        return made
+            model = get_peft_model(model, LoraConfig(task_type=kind, r=8, target_modules="all-linear", **with_head))
+        return model
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         if not self.seq2seq:
@@ -213,12 +213,12 @@ def rows_of(options: argparse.Namespace, model: str, seq2seq: bool) -> Iterator[
 def read(path: Path) -> dict[Row, dict[str, float]]:
     if not path.exists():
         return {}
-    found = {}
+    rows = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        told = json.loads(line)
-        numbers = {name: told.pop(name) for name in ("before", "perplexity")}
-        found[Row(**told | {"budget": Budget(**told["budget"])})] = numbers
-    return found
+        values = json.loads(line)
+        numbers = {name: values.pop(name) for name in ("before", "perplexity")}
+        rows[Row(**values | {"budget": Budget(**values["budget"])})] = numbers
+    return rows
 
 
 class Sweep:

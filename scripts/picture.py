@@ -37,11 +37,11 @@ def best(projections: int, steps: int = 3000, rate: float = 2.0) -> dict[str, fl
     states = np.random.default_rng(0).normal(size=(projections, 2))
     for _ in range(steps):
         logits = (states[which] * rows).sum(-1)
-        found = np.exp(logits - logits.max())
-        found /= found.sum()
+        probabilities = np.exp(logits - logits.max())
+        probabilities /= probabilities.sum()
         for number in range(projections):
-            states[number] += rate * ((target - found) * (which == number)) @ rows
-    return dict(zip(WORDS, found, strict=True))
+            states[number] += rate * ((target - probabilities) * (which == number)) @ rows
+    return dict(zip(WORDS, probabilities, strict=True))
 
 
 def perplexities() -> dict[str, float]:
@@ -81,8 +81,8 @@ def draw_bars(axes: plt.Axes) -> None:
     heights = np.arange(len(WORDS))[::-1]
     cases = (("one softmax, at best", 1, GREY, 0.2), ("context words projected apart", 2, BLUE, -0.2))
     for label, projections, colour, shift in cases:
-        found = best(projections)
-        drawn = axes.barh(heights + shift, [*found.values()], 0.38, color=colour, label=label)
+        probabilities = best(projections)
+        drawn = axes.barh(heights + shift, [*probabilities.values()], 0.38, color=colour, label=label)
         axes.bar_label(drawn, fmt="%.2f", padding=2, fontsize=8)
     axes.set_yticks(heights, [*WORDS])
     axes.set(xlim=(0, 0.75), title="probability", xticks=[])
@@ -91,15 +91,15 @@ def draw_bars(axes: plt.Axes) -> None:
 
 
 def draw_perplexities(axes: plt.Axes) -> None:
-    found = perplexities()
-    heights = np.arange(len(found))[::-1]
-    axes.hlines(heights, min(found.values()) * 0.9, [*found.values()], color=GREY, linewidth=1)
-    axes.plot([*found.values()], heights, "o", color=BLUE)
-    for height, value in zip(heights, found.values(), strict=True):
+    values = perplexities()
+    heights = np.arange(len(values))[::-1]
+    axes.hlines(heights, min(values.values()) * 0.9, [*values.values()], color=GREY, linewidth=1)
+    axes.plot([*values.values()], heights, "o", color=BLUE)
+    for height, value in zip(heights, values.values(), strict=True):
         axes.annotate(f"{value:.1f}", (value, height), textcoords="offset points", xytext=(6, -3), fontsize=8)
-    axes.set_yticks(heights, [Method.parse(method).title for method in found])
+    axes.set_yticks(heights, [Method.parse(method).title for method in values])
     axes.set(
-        xlim=(min(found.values()) * 0.9, max(found.values()) * 1.08), title="test perplexity, small GPT-2, WikiText-2"
+        xlim=(min(values.values()) * 0.9, max(values.values()) * 1.08), title="test perplexity, small GPT-2, WikiText-2"
     )
     axes.spines[["top", "right"]].set_visible(False)
 

@@ -147,10 +147,10 @@ def small_config(name: str, causal: bool) -> Any:
     return config
 
 
-def shrink(config_class: Any, given: dict[str, Any]) -> Any:
+def shrink(config_class: Any, options: dict[str, Any]) -> Any:
     """The default config, shrunk wherever a size has a familiar name, and so are the configs in it."""
-    given = SPECIAL.get(config_class.model_type, {}) | given
-    parts = {name: given[name] for name in config_class.sub_configs if name in given}
+    options = SPECIAL.get(config_class.model_type, {}) | options
+    parts = {name: options[name] for name in config_class.sub_configs if name in options}
     default = config_class(**parts)
     values = default.to_dict()
     chosen = {name: value for name, value in SMALL.items() if name in values}
@@ -162,7 +162,7 @@ def shrink(config_class: Any, given: dict[str, Any]) -> Any:
     kinds = {name: list(dict.fromkeys(kind)) for name in KINDS if isinstance(kind := values.get(name), list)}
     depth = max([2, *map(len, kinds.values())])
     chosen |= {name: depth for name in LAYERS if name in values}
-    chosen |= {name: list(islice(cycle(kind), depth)) for name, kind in kinds.items()} | given
+    chosen |= {name: list(islice(cycle(kind), depth)) for name, kind in kinds.items()} | options
     for name in config_class.sub_configs:
         if (part := getattr(default, name, None)) is not None:
             chosen[name] = shrink(type(part), parts.get(name, {})).to_dict()

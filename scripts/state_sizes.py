@@ -30,8 +30,8 @@ def sizes(folder: str) -> list[str]:
     seq2seq = AutoConfig.from_pretrained(folder, **NO_CODE).is_encoder_decoder
     model = (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM).from_pretrained(folder, **SAFE).eval()
     ids = AutoTokenizer.from_pretrained(folder, **NO_CODE)(TEXT, return_tensors="pt")["input_ids"]
-    given = {"input_ids": ids, **({"decoder_input_ids": ids[:, :40]} if seq2seq else {})}
-    outputs = model(**given, output_hidden_states=True)
+    inputs = {"input_ids": ids, **({"decoder_input_ids": ids[:, :40]} if seq2seq else {})}
+    outputs = model(**inputs, output_hidden_states=True)
     states = outputs.decoder_hidden_states if seq2seq else outputs.hidden_states
     cells = [folder.rstrip("/").rpartition("/")[2]]
     for layer in (-1, -2, -3):

@@ -35,14 +35,14 @@ class Judged:
 
 
 def read(path: Path) -> list[Judged]:
-    found = []
+    judgements = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")):
         if not line:
             continue
         row = json.loads(line)
         for sentence in row["summary_sentences"]:
             votes = [vote["response"] == "yes" for vote in sentence["responses"]]
-            found.append(
+            judgements.append(
                 Judged(
                     article=number,
                     text=sentence["sentence"],
@@ -50,7 +50,7 @@ def read(path: Path) -> list[Judged]:
                     supported=2 * sum(votes) > len(votes),
                 )
             )
-    return found
+    return judgements
 
 
 def auc(values: Sequence[float], truth: Sequence[bool]) -> float | None:
@@ -66,21 +66,21 @@ def auc(values: Sequence[float], truth: Sequence[bool]) -> float | None:
 def interval(values: Sequence[float], judged: Sequence[Judged]) -> tuple[float, float]:
     """Whole articles are drawn again: their sentences are not independent."""
     members: dict[int, list[int]] = {}
-    for place, each in enumerate(judged):
-        members.setdefault(each.article, []).append(place)
-    groups, random, found = [*members.values()], np.random.default_rng(0), []
+    for place, sentence in enumerate(judged):
+        members.setdefault(sentence.article, []).append(place)
+    groups, random, areas = [*members.values()], np.random.default_rng(0), []
     for _ in range(ROUNDS):
         places = [place for group in random.integers(len(groups), size=len(groups)) for place in groups[group]]
         drawn = auc([values[place] for place in places], [judged[place].supported for place in places])
-        found += [] if drawn is None else [drawn]
-    low, high = np.percentile(found, [2.5, 97.5])
+        areas += [] if drawn is None else [drawn]
+    low, high = np.percentile(areas, [2.5, 97.5])
     return float(low), float(high)
 
 
 def row(name: str, values: Sequence[float | None], judged: Sequence[Judged]) -> list[str]:
-    said = [(value, each) for value, each in zip(values, judged, strict=True) if value is not None]
-    numbers, those = [value for value, _ in said], [each for _, each in said]
-    area = auc(numbers, [each.supported for each in those])
+    said = [(value, sentence) for value, sentence in zip(values, judged, strict=True) if value is not None]
+    numbers, those = [value for value, _ in said], [sentence for _, sentence in said]
+    area = auc(numbers, [sentence.supported for sentence in those])
     if area is None:
         return [name, str(len(said)), "", ""]
     low, high = interval(numbers, those)
@@ -89,13 +89,13 @@ def row(name: str, values: Sequence[float | None], judged: Sequence[Judged]) -> 
 
 def main(path: Path, tag: Tagger) -> None:
     judged = read(path)
-    supported = [support(each.text, each.source, tag) for each in judged]
-    novel = {n: [novelty(each.text, each.source, n) for each in judged] for n in (1, 2, 3)}
+    supported = [support(sentence.text, sentence.source, tag) for sentence in judged]
+    novel = {n: [novelty(sentence.text, sentence.source, n) for sentence in judged] for n in (1, 2, 3)}
     measures: dict[str, list[float | None]] = {
         "support, sentences with a name or number": supported,
         "support, 1 for the others": [1.0 if value is None else value for value in supported],
-        "copy-rate (coverage)": [coverage(each.text, each.source) for each in judged],
-        "copy-density": [density(each.text, each.source) for each in judged],
+        "copy-rate (coverage)": [coverage(sentence.text, sentence.source) for sentence in judged],
+        "copy-density": [density(sentence.text, sentence.source) for sentence in judged],
         **{f"1 - novel-{n}": [None if value is None else 1 - value for value in novel[n]] for n in novel},
     }
     print(
@@ -103,10 +103,12 @@ def main(path: Path, tag: Tagger) -> None:
             ["measure", "sentences", "AUC", "95 %"], [row(name, v, judged) for name, v in measures.items()]
         ).markdown()
     )
-    yes = sum(each.supported for each in judged)
+    yes = sum(sentence.supported for sentence in judged)
     print(f"\n{len(judged)} sentences, of which people call {yes} supported. Names by {tag.description}.")
     for truth in (True, False):
-        of_them = [v for v, each in zip(supported, judged, strict=True) if each.supported == truth and v is not None]
+        of_them = [
+            v for v, sentence in zip(supported, judged, strict=True) if sentence.supported == truth and v is not None
+        ]
         less = sum(value < 1 for value in of_them)
         print(f"{'Supported' if truth else 'Not supported'}: {less} of {len(of_them)} have support below 1.")
 

@@ -67,7 +67,7 @@ def outcome(name: str, seq2seq: bool) -> tuple[str, str]:
     else:
         return "refused", refusals[-1]
     if plain is None:
-        return "not built", f"the plain model can not decode: {failure}"
+        return "not built", f"the plain model cannot decode: {failure}"
     agrees = all(map(torch.equal, *plain))
     notes = ["with mi:1xW only"] if refusals else []
     try:

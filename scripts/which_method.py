@@ -26,12 +26,12 @@ def by_method(experiment: str) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[int, dict[str, Any]]] = {}
     for row in data["rows"]:
         rows.setdefault(row["method"], {})[row["seed"]] = row["found"]
-    found = {}
+    metrics = {}
     for method, seeds in rows.items():
         names = [name for name, value in next(iter(seeds.values())).items() if isinstance(value, (int, float))]
-        found[method] = {name: mean(each[name] for each in seeds.values()) for name in names} | {"seeds": len(seeds)}
-        found[method] |= data["together"].get(method, {})
-    return found
+        means = {name: mean(values[name] for values in seeds.values()) for name in names}
+        metrics[method] = {**means, "seeds": len(seeds), **data["together"].get(method, {})}
+    return metrics
 
 
 def document() -> str:

@@ -8,7 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
+from unbottle.cli.main import main
+
 WORKS = "..."
+
+
+def run_command(capsys: pytest.CaptureFixture, *words: str, code: int = 0) -> tuple[str, str]:
+    """What a command prints on stdout and stderr. A refusal is one line, and nothing else."""
+    ended = main([*words])
+    out, err = capsys.readouterr()
+    assert ended == code, err
+    if code == 2:
+        assert out == ""
+        assert err.startswith("unbottle: error: ")
+        assert err.count("\n") == 1
+    return out, err
 
 
 @dataclass(frozen=True, kw_only=True)

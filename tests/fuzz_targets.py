@@ -31,11 +31,13 @@ from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditional
 
 import unbottle
 from unbottle.cli.models import random_model
-from unbottle.cli.train_options import training_options
+from unbottle.cli.train_options import read_config_file, training_options
 from unbottle.data import PairSource, TextSource, read_pairs, read_texts
 from unbottle.data.sources import read_rows
 from unbottle.head import Embedding, Head, HeadConfig, Source, States
 from unbottle.hf.configuration import stored_head
+from unbottle.hf.model_card import FILE as CARD
+from unbottle.hf.model_card import licence_of
 from unbottle.method import Method
 from unbottle.train.checkpoints import read_state, write_state
 from unbottle.train.presets import PRESETS
@@ -182,6 +184,54 @@ def settings(content: bytes) -> None:
         own = dict.fromkeys(("model", "method", "form", "data"))
         options = training_options("lm", own, None, PRESETS, here / "settings.yaml", {}, [])
         json.dumps(options.to_dict(), allow_nan=False)
+
+
+# -- YAML with anchors and aliases: in a file of settings, and in the card of a model that somebody else wrote
+
+ANCHORS = st.sampled_from("abc")
+ALIASED = st.recursive(
+    st.one_of(st.sampled_from(["1", "x", "'*a'", "a*b", "~", "<<"]), ANCHORS.map("*{}".format)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=9).map(lambda values: f"[{', '.join(values)}]"),
+        st.dictionaries(st.sampled_from(["k", "<<"]), inner).map(
+            lambda values: "{" + ", ".join(f"{name}: {value}" for name, value in values.items()) + "}"
+        ),
+        st.tuples(ANCHORS, inner).map(lambda pair: f"&{pair[0]} {pair[1]}"),
+    ),
+    max_leaves=20,
+)
+NAMES = ["lr", "batch", "report_to", "license", "license_name", "<<"]
+LETTERS = "abcdefgh"
+
+
+def bomb(name: str, depth: int) -> str:
+    """9 ** depth values."""
+    lines = [
+        f"- &{letter} [{', '.join([inner] * 9)}]"
+        for letter, inner in zip(LETTERS, ["x", *map("*{}".format, LETTERS[:-1])], strict=True)
+    ]
+    return "\n".join(["x:", *lines[:depth], f"{name}: *{LETTERS[depth - 1]}"])
+
+
+ALIASES = st.one_of(
+    st.lists(st.tuples(st.sampled_from(NAMES), ALIASED).map(": ".join), min_size=1, max_size=6).map("\n".join),
+    st.builds(bomb, st.sampled_from(NAMES), st.integers(1, len(LETTERS))),
+)
+
+
+def aliases(text: str) -> None:
+    """What is read is no longer than what was written."""
+    with folder() as here:
+        (here / "settings.yaml").write_text(text, encoding="utf-8")
+        with refusals():
+            assert _values(read_config_file(here / "settings.yaml")) <= len(text)
+        (here / CARD).write_text(f"---\n{text}\n---\n", encoding="utf-8")
+        assert sum(map(len, licence_of(str(here), online=False).values())) <= len(text)
+
+
+def _values(data: Any) -> int:
+    inner = [*data, *data.values()] if isinstance(data, dict) else data if isinstance(data, list) else []
+    return 1 + sum(map(_values, inner))
 
 
 SMALL = st.one_of(st.integers(-2, 40), st.none(), st.booleans(), st.floats(-2, 40), st.text(max_size=4), st.just([]))
@@ -500,6 +550,7 @@ TARGETS = {
     "method": Target(METHODS, method),
     "head config": Target(HEADS, head_config),
     "settings": Target(YAML, settings),
+    "aliases": Target(ALIASES, aliases),
     "model config": Target(MODELS, model_config),
     "data": Target(data_files(), data),
     "checkpoint": Target(STATES, checkpoint),

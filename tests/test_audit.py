@@ -1,4 +1,4 @@
-"""scripts/audit.py: a vulnerability fails the build, a service that can not be reached does not."""
+"""scripts/audit.py: a vulnerability fails the build, a service that cannot be reached does not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def audit():
         ),
         (json.dumps({"dependencies": [UNKNOWN]}), "", 0, "knows none of 1 packages. Nothing was checked."),
         (json.dumps({"dependencies": [GOOD, BAD]}), "Found 1", 1, "leaky 1.0: PYSEC-1, fixed in 1.1"),
-        ("", "urllib3\nrequests.exceptions.ConnectionError: no route", 0, "can not be reached. Nothing was checked"),
+        ("", "urllib3\nrequests.exceptions.ConnectionError: no route", 0, "cannot be reached. Nothing was checked"),
         ("", "No module named pip_audit", 1, "failed (No module named pip_audit)"),
     ],
 )

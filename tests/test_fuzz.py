@@ -13,6 +13,7 @@ EXAMPLES = {
     "method": 150,
     "head config": 100,
     "settings": 60,
+    "aliases": 60,
     "model config": 12,
     "data": 8,
     "checkpoint": 30,

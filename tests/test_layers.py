@@ -8,7 +8,14 @@ import pytest
 import unbottle
 
 ROOT = Path(unbottle.__file__).parent
-SHARED = {"method", "files", "progress", "tables", "hub_access"}  # single files that any layer may import
+SHARED = {
+    "method",
+    "files",
+    "progress",
+    "tables",
+    "hub_access",
+    "lazy_import",
+}  # single files that any layer may import
 ABOVE = {
     "ops": set(),
     "head": {"ops"},

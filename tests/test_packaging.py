@@ -118,6 +118,15 @@ def test_one_oldest_python() -> None:
     assert frozen[1] == oldest
 
 
+def test_readme_says_how_to_install() -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Install")[2].partition("\n## ")[0]
+    assert "pip install ." in section
+    extras = {extra for names in re.findall(r"pip install '\.\[([\w,]+)\]'", section) for extra in names.split(",")}
+    assert extras
+    assert extras <= {*PROJECT["optional-dependencies"]}
+    assert PROJECT["urls"]
+
+
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     # As if typed in a shell, also where the tests themselves run under make.
     environment = {

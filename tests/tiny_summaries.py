@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import torch
 from datasets import Dataset
@@ -67,6 +68,13 @@ def model(
                 divided = parameter.shape[1] ** 0.5 if parameter.ndim == 2 else 1.0  # by the head itself
                 parameter += shake * divided * torch.randn_like(parameter)
     return made
+
+
+def saved(folder: Path) -> str:
+    """A folder with a BART whose head is shaken, and its tokenizer."""
+    model("bart", "s+cepr:20", seed=1, shake=0.4).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return str(folder)
 
 
 def rows(count: int = 40, seed: int = 0) -> Dataset:

@@ -1,9 +1,10 @@
 """Unbottle: a better output layer for any Hugging Face language model."""
 
-import importlib
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unbottle.lazy_import import on_first_use
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,11 +47,4 @@ if TYPE_CHECKING or not _IS_PROGRAM:
     from unbottle.method import Method, MethodError
 
 
-def __getattr__(name: str) -> Any:
-    """A public name, for code that the program runs."""
-    if name in __all__:
-        for part in ("method", "head", "hf"):
-            module = importlib.import_module(f"unbottle.{part}")
-            if name in module.__all__:  # not any attribute: `unbottle.head.knobs` is a module
-                return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, __all__, ("method", "head", "hf"))  # for code that the program runs

@@ -31,6 +31,7 @@ FULL_MESSAGES = (  # of safetensors, and of torch.save in its various forms
     "unexpected pos",
     "iostream error",
 )
+WINDOWS = os.name == "nt"
 LOCK = ".lock"
 OWNER = ".lock-owner"  # a file of its own: on Windows, another process cannot read a locked file
 
@@ -105,7 +106,10 @@ def replace_folder(temporary: Path, final: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    """Wait until a file, or the list of files of a folder, is on the disk."""
+    if WINDOWS and path.is_dir():  # which cannot be opened there
+        return
+    handle = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)  # Windows writes out only what is open for writing
     try:
         os.fsync(handle)
     finally:

@@ -6,7 +6,9 @@ Imports neither torch nor transformers.
 from __future__ import annotations
 
 import functools
+import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from huggingface_hub.utils import get_session
 
 SECONDS = 2.0  # to wait for an answer, the DNS lookup included
 PATIENCE = 10.0  # seconds to wait for an answer about one repository
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # other names are not looked up on the Hub
 MODEL, DATASET = "model", "dataset"
 
 
@@ -55,6 +58,25 @@ def reachable() -> bool:
     thread.start()
     thread.join(SECONDS)
     return bool(answers) and answers[0]
+
+
+def check_model(path: str, otherwise: str = "") -> None:
+    """Raise ValueError unless this is a folder with a config.json, or a model of the Hub or its cache.
+
+    `otherwise` is what else may be given, for the end of the message.
+    """
+    config, advice = Path(path) / "config.json", f"Give a folder that save_pretrained wrote{otherwise}."
+    if config.is_file():
+        try:
+            json.loads(config.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                f"model {path!r} has a config.json that is not valid JSON. Save the model again."
+            ) from error
+    elif Path(path).exists() or not HUB_NAME.fullmatch(path):
+        raise ValueError(f"model {path!r} has no config.json. {advice}")
+    elif why := unavailable(path):
+        raise ValueError(f"model {path!r} is no folder here, and {why}. {advice}")
 
 
 def unavailable(name: str, kind: str = MODEL) -> str:

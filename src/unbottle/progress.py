@@ -52,10 +52,14 @@ def remaining(elapsed: float, done: float, total: float) -> str:
     """An estimate of the remaining time."""
     if done <= 0:
         return "remaining time not known yet"
-    seconds = elapsed * (total - done) / done
+    return f"{duration(elapsed * (total - done) / done)} left"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
     if seconds < 90:
-        return f"about {seconds:.0f} s left"
-    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
 def _lines(stream: TextIO, elapsed: Callable[[], float]) -> Progress:

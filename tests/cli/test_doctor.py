@@ -19,9 +19,9 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(capsys: pytest.CaptureFixture, code: int = 0) -> dict[str, dict]:
     assert main(["doctor", "--json"]) == code
-    found = json.loads(capsys.readouterr().out)
-    assert found["healthy"] is (code == 0)
-    return {check["name"]: check for check in found["checks"]}
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["healthy"] is (code == 0)
+    return {check["name"]: check for check in answer["checks"]}
 
 
 def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,16 +36,16 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_here(capsys) -> None:
-    found = run(capsys)
+    checks = run(capsys)
     for name in ("torch", "transformers"):
-        assert found[name] | {"found": ""} == {
-            "name": name, "status": "ok", "found": "", "purpose": "", "remedy": "", "needed": True,
+        assert checks[name] | {"detail": ""} == {
+            "name": name, "status": "ok", "detail": "", "purpose": "", "remedy": "", "needed": True,
         }  # fmt: skip
-        assert found[name]["found"] == importlib.metadata.version(name)
+        assert checks[name]["detail"] == importlib.metadata.version(name)
     assert {"python", "extra train", "spaCy model en_core_web_sm", "lm_eval", "browser", "gguf", "disk", "cores"} <= {
-        *found
+        *checks
     }
-    assert "extra dev" not in found
+    assert "extra dev" not in checks
 
 
 def test_a_missing_extra_is_no_failure(capsys, monkeypatch) -> None:
@@ -53,7 +53,7 @@ def test_a_missing_extra_is_no_failure(capsys, monkeypatch) -> None:
     check = run(capsys)["extra train"]
     assert (check["status"], check["remedy"]) == ("missing", "pip install 'unbottle[train]'")
     assert "lacks peft" in check["purpose"]
-    assert "accelerate" in check["found"]
+    assert "accelerate" in check["detail"]
 
 
 def test_a_missing_package_is(capsys, monkeypatch) -> None:
@@ -68,7 +68,7 @@ def test_an_old_package_is(capsys, monkeypatch) -> None:
         importlib.metadata, "version", lambda name: "4.57.0" if name == "transformers" else before(name)
     )
     check = run(capsys, 1)["transformers"]
-    assert check["found"] == "4.57.0"
+    assert check["detail"] == "4.57.0"
     assert "transformers<6,>=5.12" in check["remedy"]
 
 
@@ -76,7 +76,7 @@ def test_an_old_python_is(capsys, monkeypatch) -> None:
     wanted = importlib.metadata.metadata("unbottle")["Requires-Python"]
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.1")
     check = run(capsys, 1)["python"]
-    assert (check["status"], check["found"]) == ("missing", "3.9.1")
+    assert (check["status"], check["detail"]) == ("missing", "3.9.1")
     assert check["remedy"] == f"make an environment with Python {wanted}"
 
 

@@ -22,10 +22,7 @@ METRICS = ("--metrics", "r1,support,copy-rate,length", "--tagger", "rules", "--r
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny.model("bart", "s+cepr:20", seed=1, shake=0.4).save_pretrained(folder)
-    tiny.tokenizer().save_pretrained(folder)
-    return str(folder)
+    return tiny.saved(tmp_path_factory.mktemp("model"))
 
 
 def data(path: Path, rows: list[dict] = ROWS) -> str:

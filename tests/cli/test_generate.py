@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tiny_causal
 from byte_pairs import byte_pairs
+from command_lines import run_command
 
-from unbottle.cli.main import main
 from unbottle.eval import Decoding, continue_prompts
 
 PROMPT = "the king met Anna in Paris"
@@ -25,14 +25,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def run(capsys: pytest.CaptureFixture, *args: str, code: int = 0) -> tuple[str, str]:
-    found = main(["generate", *args])
-    out, err = capsys.readouterr()
-    assert found == code, err
-    if code == 2:
-        assert out == ""
-        assert err.startswith("unbottle: error: ")
-        assert err.count("\n") == 1
-    return out, err
+    return run_command(capsys, "generate", *args, code=code)
 
 
 def expected(name: str, prompts: list[str], **options) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import tiny_summaries as tiny
 import tiny_training
+from command_lines import run_command
 
-from unbottle.cli.main import main
 from unbottle.eval import Decoding, predictions
 
 TEXT = "the king met Anna in Paris"
@@ -20,21 +20,11 @@ TEXT = "the king met Anna in Paris"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny.model("bart", "s+cepr:20", seed=1, shake=0.4).save_pretrained(folder)
-    tiny.tokenizer().save_pretrained(folder)
-    return str(folder)
+    return tiny.saved(tmp_path_factory.mktemp("model"))
 
 
 def run(capsys: pytest.CaptureFixture, *args: str, code: int = 0) -> tuple[str, str]:
-    found = main(["summarize", *args])
-    out, err = capsys.readouterr()
-    assert found == code, err
-    if code == 2:
-        assert out == ""
-        assert err.startswith("unbottle: error: ")
-        assert err.count("\n") == 1
-    return out, err
+    return run_command(capsys, "summarize", *args, code=code)
 
 
 def expected(documents: list[str], **options) -> list[str]:

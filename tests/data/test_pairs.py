@@ -101,7 +101,7 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "folder" / "a.txt").write_text("a text")
     for name, message in [
         ("empty.jsonl", "the file is empty"),
-        ("broken.jsonl", "can not be read as jsonl"),
+        ("broken.jsonl", "cannot be read as jsonl"),
         ("a.txt", "documents and summaries come in columns. Known: .jsonl, .json, .csv, .parquet, and .gz."),
         ("folder", "no table in this folder. Known: .jsonl, .json, .csv, .parquet"),
     ]:
@@ -111,7 +111,7 @@ def test_what_is_no_table(tmp_path: Path) -> None:
         read("none")
     with pytest.raises(FileNotFoundError, match=r"none\.jsonl: no such file or folder"):
         read(tmp_path / "none.jsonl")
-    with pytest.raises(ValueError, match="'document' can not be document and summary at once"):
+    with pytest.raises(ValueError, match="'document' cannot be document and summary at once"):
         read(write(tmp_path, "a.jsonl"), summary_column="document")
 
 

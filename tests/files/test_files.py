@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -35,3 +38,28 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
         replace_folder(tmp_path / name, tmp_path / "final")
     assert (tmp_path / "final" / "file").read_text() == "2"
     assert [path.name for path in tmp_path.iterdir()] == ["final"]
+
+
+class Windows:
+    """Its `os`: a folder cannot be opened, and only what is open for writing is written out."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def open(self, path: Path, flags: int) -> int:
+        if path.is_dir():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return os.open(path, flags)
+
+    def fsync(self, handle: int) -> None:
+        if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        os.fsync(handle)
+
+
+def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unbottle.files.WINDOWS", True)
+    monkeypatch.setattr("unbottle.files.os", Windows())
+    test_json_is_replaced_as_a_whole(tmp_path / "json")
+    (tmp_path / "folder").mkdir()
+    test_a_folder_takes_the_place_of_another(tmp_path / "folder")

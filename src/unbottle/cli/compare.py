@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from unbottle.cli.errors import INTERRUPTED
-from unbottle.cli.options import check_choice, check_method, check_model, check_place
+from unbottle.cli.options import DryRun, check_choice, check_method, check_model, check_place
 from unbottle.cli.output import show
 from unbottle.data.sources import NAMED, TEXT_NAMES
 from unbottle.progress import progress
@@ -92,7 +91,7 @@ def compare(
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results. [results/MODEL]")] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads. [all cores]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config and exit.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Train several output layers on the same model and text, and compare them, with confidence intervals.
 
@@ -163,13 +162,10 @@ def compare(
             work, preset, data, progress=report, threads=threads
         )
         workspace.keep_models = keep_models
-        try:
-            with language_model(path, config):
-                if isinstance(workspace, CompareWorkspace):
-                    results = compare_models(workspace, output, rows, seeds=range(seeds), command=command)
-                else:
-                    results = compare_summaries(workspace, output, rows, seeds=range(seeds), command=command)
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+        with language_model(path, config):
+            if isinstance(workspace, CompareWorkspace):
+                results = compare_models(workspace, output, rows, seeds=range(seeds), command=command)
+            else:
+                results = compare_summaries(workspace, output, rows, seeds=range(seeds), command=command)
     show(results.markdown())
     print(f"\nWritten to {results.folder}")

@@ -30,7 +30,7 @@ class Check:
 
     name: str
     status: str
-    found: str = ""
+    detail: str = ""
     purpose: str = ""
     remedy: str = ""
     needed: bool = False
@@ -39,7 +39,7 @@ class Check:
 def check(
     name: str,
     passed: bool,
-    found: str | None,
+    detail: str | None,
     remedy: str,
     *,
     purpose: str = "",
@@ -47,9 +47,8 @@ def check(
     bad: str = MISSING,
 ) -> Check:
     """A check; purpose and remedy are shown only if it did not pass."""
-    if passed:
-        return Check(name=name, status=OK, found=found or "", needed=needed)
-    return Check(name=name, status=bad, found=found or "", purpose=purpose, remedy=remedy, needed=needed)
+    advice = {} if passed else {"purpose": purpose, "remedy": remedy}
+    return Check(name=name, status=OK if passed else bad, detail=detail or "", needed=needed, **advice)
 
 
 def checks() -> list[Check]:
@@ -61,10 +60,8 @@ def python() -> Check:
     """The version of Python, compared with what the package requires."""
     from packaging.specifiers import SpecifierSet
 
-    required, running = (
-        SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"]),
-        platform.python_version(),
-    )
+    required = SpecifierSet(importlib.metadata.metadata("unbottle")["Requires-Python"])
+    running = platform.python_version()
     remedy = f"make an environment with Python {required}"
     return check("python", required.contains(running, prereleases=True), running, remedy, needed=True)
 
@@ -81,10 +78,8 @@ def packages() -> Iterator[Check]:
 def extras() -> Iterator[Check]:
     """The extras of the package."""
     for extra in importlib.metadata.metadata("unbottle").get_all("Provides-Extra") or []:
-        versions = (
-            {} if extra in HIDDEN_EXTRAS else {needed.name: version(needed.name) for needed in requirements(extra)}
-        )
-        if versions:
+        versions = {needed.name: version(needed.name) for needed in requirements(extra)}
+        if versions and extra not in HIDDEN_EXTRAS:
             missing = [name for name, installed in versions.items() if installed is None]
             installed = ", ".join(f"{name} {number}" for name, number in versions.items() if number is not None)
             purpose = f"lacks {', '.join(missing)}"
@@ -116,15 +111,15 @@ def machine() -> Iterator[Check]:
     yield limit("disk", shutil.disk_usage(Path.cwd()).free, DISK, "free here", "models and checkpoints")
     if (memory := available_memory()) is not None:
         yield limit("memory", memory, MEMORY, "available", "training a small model")
-    yield Check(name="cores", status=OK, found=str(cores()))
-    yield Check(name="device", status=OK, found=device())
+    yield Check(name="cores", status=OK, detail=str(cores()))
+    yield Check(name="device", status=OK, detail=device())
     answers, remedy = reachable(), "a network; folders and files do without"
     yield check("Hugging Face Hub", answers, "answers" * answers, remedy, purpose="models and data sets by name")
 
 
 def limit(name: str, value: float, least: float, what: str, purpose: str) -> Check:
-    found, remedy = f"{value / 1e9:.1f} GB {what}", f"{least / 1e9:.0f} GB are comfortable"
-    return check(name, value >= least, found, remedy, purpose=purpose, bad=LOW)
+    detail, remedy = f"{value / 1e9:.1f} GB {what}", f"{least / 1e9:.0f} GB are comfortable"
+    return check(name, value >= least, detail, remedy, purpose=purpose, bad=LOW)
 
 
 def requirements(extra: str) -> list[Requirement]:
@@ -188,11 +183,8 @@ def doctor(as_json: AsJson = False) -> None:
     else:
         print(report(results))
         missing = sum(check.status != OK for check in results)
-        verdict = (
-            f"Required, but missing: {', '.join(check.name for check in failed)}."
-            if failed
-            else "Everything required is installed."
-        )
+        names = ", ".join(check.name for check in failed)
+        verdict = f"Required, but missing: {names}." if failed else "Everything required is installed."
         print(f"\n{verdict} {missing - len(failed)} optional items are missing or low.")
     if failed:
         raise typer.Exit(FAILED)
@@ -203,7 +195,7 @@ def report(results: Sequence[Check]) -> str:
     width = max(len(check.name) for check in results)
     lines = []
     for check in results:
-        lines.append(f"{check.status:<7}  {check.name:<{width}}  {check.found}".rstrip())
+        lines.append(f"{check.status:<7}  {check.name:<{width}}  {check.detail}".rstrip())
         if check.remedy:
             purpose = f"{check.purpose}: " if check.purpose else ""
             lines.append(f"{'':<7}  {'':<{width}}  {purpose}{check.remedy}")

@@ -158,8 +158,9 @@ def eval_summaries(
         check_model(model)
         for file in (predictions, data, against):
             check_file(file)
+    from unbottle.cli.options import key_values
     from unbottle.cli.output import config_of, prepare, write_run
-    from unbottle.cli.train_options import key_values, replace_fields
+    from unbottle.cli.train_options import replace_fields
     from unbottle.eval.bootstrap import Resampling
     from unbottle.eval.generation import Decoding
     from unbottle.eval.metrics.metric import EntailmentOptions, MauveOptions, SummaryScoreOptions
@@ -167,7 +168,7 @@ def eval_summaries(
 
     names = select_metrics([name.strip() for name in metrics.split(",") if name.strip()] or DEFAULT_METRICS)
     columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
-    decoding = replace_fields(Decoding(), key_values(setting or []))
+    decoding = replace_fields(Decoding(), dict(key_values(setting or [])))
     joined = data if model is None or against is not None else None  # a model's predictions have all columns already
     files = PredictionFiles(
         predictions=predictions or (output or Path()) / NAME, data=joined, against=against, columns=columns

@@ -35,6 +35,7 @@ from unbottle.cli import (
     train_summarize,
 )
 from unbottle.cli.errors import OK, REFUSED, ending
+from unbottle.cli.options import key_values
 from unbottle.cli.output import is_terminal
 from unbottle.progress import processes
 
@@ -124,11 +125,8 @@ def read_file(context: typer.Context, path: Path | None) -> Path | None:
 def read_pairs(context: typer.Context, pairs: Sequence[str] | None) -> Sequence[str] | None:
     """Defaults from KEY=VALUE. Of a repeated key all values count if the option is repeatable, else the last one."""
     values: dict[str, list[str]] = {}
-    for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set batch=4.")
-        values.setdefault(name.strip().replace("-", "_"), []).append(value)
+    for name, value in key_values(pairs or ()):
+        values.setdefault(name, []).append(value)
     several = repeatable(context)
     defaults = {
         name: all_values if name in several else all_values[-1]

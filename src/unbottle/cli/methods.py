@@ -11,7 +11,7 @@ import typer
 
 from unbottle.cli.options import AsJson, check_choice, check_method, check_model
 from unbottle.experiments.paper import TABLES
-from unbottle.method import LETTERS, Method
+from unbottle.method import LETTERS, PAPER_METHODS, Method
 from unbottle.tables import Table, number
 
 
@@ -59,7 +59,6 @@ BASES = {
     "ps": "pointer sentinel: copied probability is added, generating is one more place to point at",
     "copynet": "CopyNet: copied and generated scores are added before normalisation",
 }
-DEFAULT_FORM = "scaled"  # of unbottle.head.projection, which would bring torch
 MI, WBWR = "multiple input states", "word-by-word reranker: a second pass reads the candidates"
 
 
@@ -122,6 +121,8 @@ class Sheet:
 
     def __str__(self) -> str:
         """Several lines of text."""
+        from unbottle.head.projection import DEFAULT_FORM
+
         lines = [f"{self.method}   ({self.method.title})", f"  {'; '.join(self.changes)}", ""]
         lines += [f"    {line}" for line in self.equations]
         parts = ", ".join(f"{name} {count:,}" for name, count in self.adds.items())
@@ -220,7 +221,6 @@ def methods(
     check_model(model)
     check_choice("shape", shape, tuple(SHAPES))
     from unbottle.head.equations import LEGEND  # and every partition registers its letter
-    from unbottle.method import PAPER_METHODS, Method
 
     wanted = [Method.parse(name) for name in method or PAPER_METHODS]
     plain = plain_model(model, shape)
@@ -243,7 +243,5 @@ def methods(
 
 def fits(method: Method, *, encoder_decoder: bool) -> bool:
     """Whether a model of this kind can have the method: e needs an encoder, wbwr a model without one."""
-    from unbottle.method import LETTERS
-
     needs_encoder = any(LETTERS[letter].needs_source for letter in method.letters)
     return method.wbwr is None if encoder_decoder else not needs_encoder

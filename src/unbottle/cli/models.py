@@ -8,30 +8,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbottle.cli.options import DEMO_MODEL, is_demo_model
+from unbottle.cli.options import is_demo_model
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
     Loaded = tuple[Any, PreTrainedTokenizerBase]  # a PreTrainedModel, perhaps with a head
 
 
+def any_model(path: str, *, encoder_decoder: bool | None = None) -> Loaded:
+    """A model of this kind (None: either), with its head if it has one, and the tokenizer saved beside it."""
+    from unbottle.hf.pretrained import load_model
+
+    return load_model(fetched(path), encoder_decoder=encoder_decoder)
+
+
 def causal_model(path: str) -> Loaded:
-    """A causal model, with its head if it has one, and the tokenizer saved beside it."""
-    return _model(path, encoder_decoder=False)
+    return any_model(path, encoder_decoder=False)
 
 
 def seq2seq_model(path: str) -> Loaded:
-    """An encoder-decoder model and its tokenizer."""
-    return _model(path, encoder_decoder=True)
-
-
-def any_model(path: str) -> Loaded:
-    """A model of either kind and its tokenizer."""
-    return _model(path, encoder_decoder=None)
+    return any_model(path, encoder_decoder=True)
 
 
 def config_of_model(path: str) -> PretrainedConfig:
@@ -40,7 +37,10 @@ def config_of_model(path: str) -> PretrainedConfig:
 
 
 def fetched(path: str) -> str:
-    """The folder of the demo's model, which is downloaded if need be; any other path as it is."""
+    """The folder of the demo's model, which is downloaded if need be; any other path as it is, for from_pretrained."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # commands have a progress bar of their own
     if not is_demo_model(path):
         return path
     from unbottle.experiments.demo_model import SMOLLM2, fetch_model, model_folder, user_cache
@@ -54,34 +54,9 @@ def fetched(path: str) -> str:
 
 def refuse_other_kind(path: str, *, encoder_decoder: bool | None) -> PretrainedConfig:
     """The config of a model of this kind (None: either); nothing else is loaded."""
-    from transformers.utils import logging
-
     from unbottle.hf.pretrained import load_config
 
-    logging.disable_progress_bar()  # commands have a progress bar of their own
-    with demo_model_named():
-        return load_config(fetched(path), encoder_decoder=encoder_decoder)
-
-
-@contextmanager
-def demo_model_named() -> Iterator[None]:
-    """An error about a folder that is not there also names the model that needs none."""
-    try:
-        yield
-    except ValueError as error:
-        if "is no folder here" not in str(error):
-            raise
-        raise ValueError(f"{str(error).removesuffix('.')}, or {DEMO_MODEL}.") from error.__cause__
-
-
-def _model(path: str, *, encoder_decoder: bool | None) -> tuple[Any, Any]:
-    from transformers.utils import logging
-
-    from unbottle.hf.pretrained import load_model
-
-    logging.disable_progress_bar()
-    with demo_model_named():
-        return load_model(fetched(path), encoder_decoder=encoder_decoder)
+    return load_config(fetched(path), encoder_decoder=encoder_decoder)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -118,7 +93,7 @@ def starting_model(options: Mapping[str, object], seed: int, *, folder: Path, en
     if path:
         if tokenizer_path:
             raise ValueError("--tokenizer is for --config: a model has its own.")
-        model, tokenizer = (seq2seq_model if encoder_decoder else causal_model)(path)
+        model, tokenizer = any_model(path, encoder_decoder=encoder_decoder)
     else:
         model, tokenizer = random_model(
             str(options["config"]),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +16,12 @@ from unbottle import hub_access
 from unbottle.data.sources import NAMED_TEXTS, PYTHON
 from unbottle.data.sources import check_place as check_place  # for the commands
 from unbottle.method import Method, UnknownLetterError
+from unbottle.train.presets import check_choice as check_choice  # for the commands
 
 if TYPE_CHECKING:
     from unbottle.eval.generation import Prediction
 
 
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # other names are not looked up on the Hub
 DEMO_MODEL = "smollm2"  # accepted wherever a model is: SmolLM2-135M-Instruct, from the package index
 MODEL_HELP = f"A folder or a hub model, with a head or without; or {DEMO_MODEL}."
 MODELS_HELP = f"Folders or hub models, with a head or without; or {DEMO_MODEL}."
@@ -37,9 +35,13 @@ SamplingSeed = Annotated[int, typer.Option(metavar="N", help="Random seed for sa
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(known)}.")
+def key_values(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The names and values of --set KEY=VALUE."""
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set batch=4.")
+        yield name.strip().replace("-", "_"), value
 
 
 def check_method(text: str | None) -> None:
@@ -55,22 +57,8 @@ def check_method(text: str | None) -> None:
 
 def check_model(path: str | None) -> None:
     """Raise ValueError unless this is a folder with a config.json, a model of the Hub or its cache, or smollm2."""
-    if path is None or is_demo_model(path):
-        return
-    config = Path(path) / "config.json"
-    if config.is_file():
-        try:
-            json.loads(config.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"model {path!r} has a config.json that is not valid JSON. Save the model again."
-            ) from error
-    elif Path(path).exists() or not HUB_NAME.fullmatch(path):
-        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
-    elif why := hub_access.unavailable(path):
-        raise ValueError(
-            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote, or {DEMO_MODEL}."
-        )
+    if path is not None and not is_demo_model(path):
+        hub_access.check_model(path, f", or {DEMO_MODEL}")
 
 
 def is_demo_model(path: str) -> bool:

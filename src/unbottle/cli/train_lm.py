@@ -8,23 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.cli.options import MODEL_HELP, TEXT_HELP
-from unbottle.cli.train_options import (
-    EVAL_DATA_HELP,
-    ConfigFileOption,
-    ConfigOption,
-    DryRunOption,
-    FormOption,
-    HelpAllOption,
-    MethodOption,
-    SettingOption,
-    TokenizerOption,
-    TrainingOptions,
-    run_training,
-    training_options,
-    with_training_arguments,
-)
-from unbottle.train.presets import PRESETS, Values
+from unbottle.cli.options import TEXT_HELP
+from unbottle.cli.train_options import TrainingOptions, run_training, text_option, training_command
+from unbottle.train.presets import PRESETS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -43,27 +29,17 @@ unbottle train lm --config-file examples/07_train_lm.yaml --gradient_accumulatio
 """
 
 
-@with_training_arguments("lm")
-def train_lm(
-    method: MethodOption = None,
-    form: FormOption = None,
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help=MODEL_HELP)] = None,
-    config: ConfigOption = None,
-    tokenizer: TokenizerOption = None,
-    data: Annotated[str | None, typer.Option(metavar="PATH", help=TEXT_HELP)] = None,
-    eval_data: Annotated[str | None, typer.Option(metavar="PATH", help=EVAL_DATA_HELP)] = None,
-    text_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column with texts. [text]")] = None,
-    streaming: Annotated[
+DATA_OPTIONS = {
+    "data": text_option("PATH", TEXT_HELP),
+    "text_column": text_option("NAME", "Column with texts. [text]"),
+    "streaming": Annotated[
         bool | None, typer.Option("--streaming", help="Read --data while training. Needs --max_steps.")
-    ] = None,
-    preset: Annotated[str | None, typer.Option(metavar="PRESET", help=f"{', '.join(PRESETS)}. [paper]")] = None,
-    setting: SettingOption = None,
-    config_file: ConfigFileOption = None,
-    dry_run: DryRunOption = False,
-    help_all: HelpAllOption = False,
-    *,
-    arguments: Values,
-) -> None:
+    ],
+}
+
+
+@training_command("lm", PRESETS, DATA_OPTIONS)
+def train_lm(options: TrainingOptions, dry_run: bool) -> None:
     """Train a causal language model on text, with the Hugging Face Trainer and its arguments.
 
     A hub data set, or a folder with files train, valid and test, has its own parts; any other text is split 96/2/2 into
@@ -72,11 +48,6 @@ def train_lm(
     with --train lora, DIR/adapter is for PEFT. Several processes: torchrun --nproc-per-node 2 -m unbottle train lm ...,
     see docs/distributed.md.
     """
-    own = {
-        "model": model, "config": config, "tokenizer": tokenizer, "method": method, "form": form, "data": data,
-        "eval_data": eval_data, "text_column": text_column, "streaming": streaming,
-    }  # fmt: skip
-    options = training_options("lm", own, preset, PRESETS, config_file, arguments, setting or [])
     run_training(options, load, data_name=options.text("data"), dry_run=dry_run)
 
 

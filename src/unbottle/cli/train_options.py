@@ -1,7 +1,7 @@
 """Options that the training commands share: every training argument, from the command line, --set and YAML files.
 
-A command lists its own options; `with_training_arguments` adds those of `unbottle.train.arguments`, without importing
-transformers. `--learning_rate`, `--learning-rate` and `--lr` are the same option.
+A command lists the options of its data; `training_command` adds all others, those of `unbottle.train.arguments` without
+importing transformers. `--learning_rate`, `--learning-rate` and `--lr` are the same option.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from unbottle.cli.options import check_method, check_model, check_place
+from unbottle.cli.options import MODEL_HELP, check_choice, check_method, check_model, check_place, key_values
 from unbottle.train.presets import (
     SHORT_NAMES,
     Argument,
     Values,
-    check_choice,
     check_values,
     full_names,
     known_arguments,
@@ -56,25 +55,7 @@ ALIASES = {  # short names that commands show
 OWN = {"device": "str", "precision": "str", "shuffle": "bool"}  # short names of several arguments: their kind
 MANY = 20  # choices: more are not listed
 METAVARS = {"int": "N", "float": "X", "list": "NAME,...", "json": "DICT"}
-DRY_RUN = "Check model and data, print the configuration and what the run would take, and exit. Nothing is written."
 FORM_HELP = "Parameterization of the output layer: scaled, paper, residual or steady. [scaled; paper with its presets]"
-EVAL_DATA_HELP = "Data for validation. [the validation part of --data, or 2 % of it]"
-
-MethodOption = Annotated[str | None, typer.Option(metavar="METHOD", help="Output layer to attach. [that of the model]")]
-FormOption = Annotated[str | None, typer.Option(metavar="FORM", help=FORM_HELP)]
-ConfigOption = Annotated[
-    str | None,
-    typer.Option(metavar="JSON", help="Train from random weights: a config.json, or its content. Needs --tokenizer."),
-]
-TokenizerOption = Annotated[str | None, typer.Option(metavar="PATH", help="Tokenizer for --config.")]
-SettingOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any argument by name; repeatable, and overrides the others."),
-]
-ConfigFileOption = Annotated[
-    Path | None, typer.Option(metavar="YAML", help="Options in a file. The command line overrides them.")
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)]
 
 
 def show_all(context: typer.Context, wanted: bool) -> None:
@@ -85,10 +66,36 @@ def show_all(context: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-HelpAllOption = Annotated[
-    bool,
-    typer.Option("--help-all", help="Show all training arguments and exit.", callback=show_all, is_eager=True),
-]
+def text_option(metavar: str, text: str) -> object:
+    return Annotated[str | None, typer.Option(metavar=metavar, help=text)]
+
+
+def flag(name: str, text: str, **options: Any) -> object:
+    return Annotated[bool, typer.Option(name, help=text, **options)]
+
+
+OWN_OPTIONS = {  # of both commands, besides training arguments; each command adds its data
+    "method": text_option("METHOD", "Output layer to attach. [that of the model]"),
+    "form": text_option("FORM", FORM_HELP),
+    "model": text_option("MODEL", MODEL_HELP),
+    "config": text_option("JSON", "Train from random weights: a config.json, or its content. Needs --tokenizer."),
+    "tokenizer": text_option("PATH", "Tokenizer for --config."),
+}
+EVAL_DATA = text_option("PATH", "Data for validation. [the validation part of --data, or 2 % of it]")
+SOURCES = {  # where other values come from, and what to do with them
+    "setting": Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any argument by name; repeatable, and overrides the others."),
+    ],
+    "config_file": Annotated[
+        Path | None, typer.Option(metavar="YAML", help="Options in a file. The command line overrides them.")
+    ],
+    "dry_run": flag(
+        "--dry-run",
+        "Check model and data, print the configuration and what the run would take, and exit. Nothing is written.",
+    ),
+    "help_all": flag("--help-all", "Show all training arguments and exit.", callback=show_all, is_eager=True),
+}
 
 
 class TrainingCommand(TyperCommand):
@@ -128,25 +135,39 @@ class TrainingCommand(TyperCommand):
                 formatter.write_dl(records)  # type: ignore[attr-defined]
 
 
-def with_training_arguments(task: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the training arguments of a task to a command, which gets those on the command line as `arguments`."""
+def training_command(
+    task: str, presets: Mapping[str, Values], data_options: Mapping[str, object]
+) -> Callable[[Callable[[TrainingOptions, bool], None]], Callable[..., None]]:
+    """Make a command of a function that takes what was asked for, and whether only to say what it would do.
+
+    Its options are those of all training commands, `data_options`, and the training arguments of the task.
+    """
     known = known_arguments(task)
     ordered = [*(known[name] for name in SHOWN if name in known), *(f for f in known.values() if f.name not in SHOWN)]
+    own = {**OWN_OPTIONS, **data_options, "eval_data": EVAL_DATA}
+    preset = {"preset": text_option("PRESET", f"{', '.join(presets)}. [{DEFAULT_PRESET}]")}
+    annotations = {**own, **preset, **SOURCES, **{field.name: _option(field) for field in ordered}}
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        own = [p for p in signature.parameters.values() if p.name != "arguments"]
-        added = [
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(field))
-            for field in ordered
-        ]
-
+    def decorate(command: Callable[[TrainingOptions, bool], None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(**values: object) -> None:
-            arguments = {field.name: value for field in ordered if (value := values.pop(field.name)) is not None}
-            command(**values, arguments=arguments)
+        def run(**values: Any) -> None:
+            arguments = {field.name: value for field in ordered if (value := values[field.name]) is not None}
+            named = {name: values[name] for name in own}
+            pairs = values["setting"] or []
+            options = training_options(task, named, values["preset"], presets, values["config_file"], arguments, pairs)
+            command(options, values["dry_run"])
 
-        run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=False if name in ("dry_run", "help_all") else None,
+                    annotation=annotation,
+                )
+                for name, annotation in annotations.items()
+            ]
+        )
         run.command_class = TrainingCommand  # type: ignore[attr-defined]
         return run
 
@@ -209,9 +230,9 @@ def training_options(
     chosen = {name: file.pop(name, None) if value is None else value for name, value in own.items()}
     named = preset if preset is not None else file.pop("preset", None)
     file.pop("preset", None)
-    check_choice("preset", name := DEFAULT_PRESET if named is None else str(named), dict(presets))
+    check_choice("preset", name := DEFAULT_PRESET if named is None else str(named), presets)
     values: Values = {"output_dir": f"runs/{task}", **presets[str(name)]}
-    for source in (file, arguments, key_values(pairs)):
+    for source in (file, arguments, dict(key_values(pairs))):
         for key, raw in source.items():
             values |= parse(key, raw, known)
     check_values(values)
@@ -219,17 +240,6 @@ def training_options(
         chosen["form"] = "paper"  # presets of the paper, asked for by name, come with the paper's form
     defaults = {field.name: field.default for field in known.values()}
     return TrainingOptions(task=task, own=chosen, values=values, defaults=defaults)
-
-
-def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """KEY=VALUE strings as a dict."""
-    values = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"--set {pair!r}: write KEY=VALUE, as in --set batch=4.")
-        values[name.strip().replace("-", "_")] = value
-    return values
 
 
 def parse(name: str, raw: object, known: Mapping[str, Argument]) -> Values:

@@ -5,28 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from unbottle.cli.options import MODEL_HELP
-from unbottle.cli.train_options import (
-    EVAL_DATA_HELP,
-    ConfigFileOption,
-    ConfigOption,
-    DryRunOption,
-    FormOption,
-    HelpAllOption,
-    MethodOption,
-    SettingOption,
-    TokenizerOption,
-    TrainingOptions,
-    run_training,
-    training_options,
-    with_training_arguments,
-)
+from unbottle.cli.train_options import TrainingOptions, run_training, text_option, training_command
 from unbottle.data.sources import NAMED
-from unbottle.train.presets import SUMMARIZE_PRESETS, Values
+from unbottle.train.presets import SUMMARIZE_PRESETS
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -47,34 +30,15 @@ HELD_OUT = "validation"  # what hub data sets call it
 FRACTIONS = (0.96, 0.98)  # where validation starts and ends, as in train lm
 
 
-@with_training_arguments("summarize")
-def train_summarize(
-    method: MethodOption = None,
-    form: FormOption = None,
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help=MODEL_HELP)] = None,
-    config: ConfigOption = None,
-    tokenizer: TokenizerOption = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|PATH", help=f"{', '.join(NAMED)}; a jsonl, csv, parquet, folder, or hub data set."),
-    ] = None,
-    eval_data: Annotated[str | None, typer.Option(metavar="NAME|PATH", help=EVAL_DATA_HELP)] = None,
-    text_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column with documents. [that of NAME, or document]")
-    ] = None,
-    summary_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column with summaries. [that of NAME, or summary]")
-    ] = None,
-    preset: Annotated[
-        str | None, typer.Option(metavar="PRESET", help=f"{', '.join(SUMMARIZE_PRESETS)}. [paper]")
-    ] = None,
-    setting: SettingOption = None,
-    config_file: ConfigFileOption = None,
-    dry_run: DryRunOption = False,
-    help_all: HelpAllOption = False,
-    *,
-    arguments: Values,
-) -> None:
+DATA_OPTIONS = {
+    "data": text_option("NAME|PATH", f"{', '.join(NAMED)}; a jsonl, csv, parquet, folder, or hub data set."),
+    "text_column": text_option("NAME", "Column with documents. [that of NAME, or document]"),
+    "summary_column": text_option("NAME", "Column with summaries. [that of NAME, or summary]"),
+}
+
+
+@training_command("summarize", SUMMARIZE_PRESETS, DATA_OPTIONS)
+def train_summarize(options: TrainingOptions, dry_run: bool) -> None:
     """Train an encoder-decoder model on documents and summaries, with the Hugging Face Trainer and its arguments.
 
     If interrupted, rerun the same command to resume: the result is the same. DIR/model is the trained model, for
@@ -82,11 +46,6 @@ def train_summarize(
     summary are left out, and longer ones are truncated; both are counted. Several processes: torchrun --nproc-per-node
     2 -m unbottle train summarize ..., see docs/distributed.md.
     """
-    own = {
-        "model": model, "config": config, "tokenizer": tokenizer, "method": method, "form": form, "data": data,
-        "eval_data": eval_data, "text_column": text_column, "summary_column": summary_column,
-    }  # fmt: skip
-    options = training_options("summarize", own, preset, SUMMARIZE_PRESETS, config_file, arguments, setting or [])
     name = options.text("data")
     hub_name = NAMED[name].path if name in NAMED else name
     run_training(options, load, data_name=hub_name, known_data=NAMED, dry_run=dry_run)

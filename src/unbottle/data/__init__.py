@@ -1,7 +1,8 @@
 """Data: texts, windows of tokens, and pairs of a document and a summary."""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from unbottle.lazy_import import on_first_use
 
 if TYPE_CHECKING:
     from unbottle.data.sources import NAMED, NamedPairs
@@ -22,23 +23,5 @@ __all__ = [
     "split",
     "tokens_of",
 ]
-_MODULES = {
-    "NAMED": "sources",
-    "NamedPairs": "sources",
-    "PairSource": "summaries",
-    "Pairs": "tokens",
-    "StreamedWindows": "tokens",
-    "TextSource": "text",
-    "Windows": "tokens",
-    "read_pairs": "summaries",
-    "read_texts": "text",
-    "split": "tokens",
-    "tokens_of": "tokens",
-}
 
-
-def __getattr__(name: str) -> object:
-    """Import a name on first use: `data.sources` must not import torch."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = on_first_use(__name__, __all__, ("sources", "text", "summaries", "tokens"))  # the first without torch

@@ -78,7 +78,7 @@ def _columns(rows: Rows, source: PairSource, where: str) -> Dataset:
     rows = cast(Dataset, rows)
     wanted = {source.text_column or DOCUMENT: DOCUMENT, source.summary_column or SUMMARY: SUMMARY}
     if len(wanted) < 2:
-        raise ValueError(f"{where}: column {next(iter(wanted))!r} can not be document and summary at once.")
+        raise ValueError(f"{where}: column {next(iter(wanted))!r} cannot be document and summary at once.")
     for column in wanted:
         check_text(rows, column, where)
     texts = {name: [text or "" for text in rows[column][:]] for column, name in wanted.items()}

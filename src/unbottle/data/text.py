@@ -147,7 +147,7 @@ def table(path: Path, *, streaming: bool = False) -> Rows:
         return _with_features(load_dataset(builder, data_files=str(path), split="train", streaming=streaming))
     except (DatasetGenerationError, ValueError, EOFError, zlib.error) as error:  # the last two: of incomplete .gz
         reason = " ".join(str(error.__cause__ or error).rstrip(".").split())
-        raise ValueError(f"{path}: can not be read as {file_type(path).lstrip('.')} ({reason}).") from error
+        raise ValueError(f"{path}: cannot be read as {file_type(path).lstrip('.')} ({reason}).") from error
 
 
 def _hub(source: TextSource) -> Rows:

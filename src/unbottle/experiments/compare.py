@@ -167,8 +167,7 @@ class CompareWorkspace(CausalWorkspace):
 
     @cached_property
     def settings(self) -> Json:
-        content = content_hash(self.data)
-        return super().settings | {CONTENT: content, "models": model_hashes(self)}
+        return super().settings | {CONTENT: content_hash(self.data), "models": model_hashes(self)}
 
     @property
     def row_settings(self) -> Settings:
@@ -202,8 +201,9 @@ class CompareWorkspace(CausalWorkspace):
     def trained_model(self, method: str, seed: int, size: str) -> Path:
         """The folder of a trained row."""
         group = "rows" if self.lr is None else f"rows-{self.lr:g}"
-        data = lambda: self.parts["train"]  # noqa: E731
-        return self.train_row(method, seed, size, data=data, settings=self.row_settings, group=group)
+        return self.train_row(
+            method, seed, size, data=lambda: self.parts["train"], settings=self.row_settings, group=group
+        )
 
     def fit(self, model: PreTrainedModel, data: Data, settings: RunSettings, size: str, progress: Progress) -> None:
         if self.is_frozen and settings.train == "head":

@@ -1,4 +1,4 @@
-"""Everything that knows transformers: attach a head to a model, and everything else goes on as before."""
+"""Heads on models of transformers: attach, detach, load, save, explain."""
 
 from unbottle.hf.attach import attach, detach
 from unbottle.hf.explain import Explanation, explain

@@ -92,7 +92,7 @@ def equip(target: PreTrainedModel, config: HeadConfig, *, check: bool = True) ->
 
 
 def detach(model: ModelT) -> ModelT:
-    """The plain model again; the head is gone."""
+    """Remove the head of a model, in place, and return the plain model."""
     target = innermost(model)
     if not isinstance(target, HeadMixin):
         raise ValueError(f"{type(target).__name__} has no head to detach.")
@@ -123,7 +123,7 @@ def head_config(model: PreTrainedModel, method: Method, convention: str = "paper
 
 
 def sizes(model: PreTrainedModel) -> Sizes:
-    """What follows from the model in the config of its head."""
+    """The fields of a head's config that the model determines."""
     weight = model.get_output_embeddings().weight
     encoder = model.get_encoder() if model.config.is_encoder_decoder else None
     source = getattr(encoder, "config", model.config)  # FSMT's encoder has none of its own
@@ -185,7 +185,7 @@ def _empty(base: type[PreTrainedModel]) -> HeadMixin:
 
 
 def _install(model: HeadMixin, head: Head) -> None:
-    """What a head needs from its model: a place, a line in the config, and an encoder that tells the words it read."""
+    """Connect a head to its model: as an attribute, in the config, and by a hook that records the encoder input."""
     model.head = head
     put_on(model.config, head.config)
     if model.config.is_encoder_decoder:
@@ -193,7 +193,7 @@ def _install(model: HeadMixin, head: Head) -> None:
 
 
 def refuse(model: object) -> None:
-    """Models that can not take a head, and why."""
+    """Raise an error for a model that cannot take a head."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         raise TypeError(f"attach to a {name}: expected a transformers model, or a PEFT model around one.")

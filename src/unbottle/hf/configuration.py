@@ -1,9 +1,9 @@
-"""ConfigFace: the config of a model with a head. In memory it is the base model's, on disk it says `unbottle`.
+"""ConfigFace: the config of a model with a head. Its model type is the base model's in memory, and `unbottle` on disk.
 
-Everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) goes on as before, and a plain
-transformers that meets the directory stops, where it would otherwise load the model without its head: Auto classes at
-the unknown type, and the model's own class, which only warns about types, at a `use_cache` that is no bool. (What reads
-any config, as the Trainer does when it resumes, takes that for one more thing it does not know.)
+So everything that reads `model_type` (PEFT, lm-eval, the conversion of MoE weights, ...) works as before, and a plain
+transformers refuses the directory, where it would otherwise load the model without its head: Auto classes refuse the
+unknown type, and the model's own class, which only warns about types, refuses a `use_cache` that is not a bool. (Code
+that reads any config, as the Trainer does when it resumes, ignores it.)
 
 `stored_head` validates the head's part of such a file.
 """
@@ -51,9 +51,9 @@ SAFE = Safe(trust_remote_code=False, use_safetensors=True)  # no pickle, which r
 
 
 class ConfigFace(Config):
-    """Comes before the config's own class: the same attributes, and the head's config; another face when written.
+    """Comes before the config's own class: the same attributes, and a head. Its files have another model type.
 
-    The face follows `architectures`, which transformers sets to the class it is about to save: the backbone alone
+    The type follows `architectures`, which transformers sets to the class it is about to save: the backbone alone
     (`model.base_model.save_pretrained`) is written as the plain backbone that it is.
     """
 
@@ -81,7 +81,7 @@ class ConfigFace(Config):
 
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs: Any) -> Any:
-        """From either face; a config without a head stays one, and a model will ask for it."""
+        """From a file, or from `to_dict`. A config without a head is accepted here, and refused by models."""
         config_dict = in_memory(config_dict)
         if HEAD in config_dict:
             stored_head(config_dict[HEAD], f"config.json, {HEAD!r}")
@@ -97,7 +97,7 @@ class ConfigFace(Config):
 
 
 def face(base: type[PretrainedConfig]) -> type[ConfigFace]:
-    """The subclass of a config's class with the second face."""
+    """The subclass of a config's class that can hold a head."""
     if issubclass(base, ConfigFace):
         return base
     if base not in _FACES:
@@ -138,7 +138,7 @@ def _is_config(value: object) -> bool:
 
 
 def put_on(config: PretrainedConfig, head: HeadConfig) -> None:
-    """From now on this config is written with this head. The object stays the same: the model's parts share it."""
+    """Add a head to a config, in place: the parts of a model share it."""
     if not isinstance(config, ConfigFace):
         _wear(config, face(type(config)))
         if config.architectures is not None:
@@ -149,7 +149,7 @@ def put_on(config: PretrainedConfig, head: HeadConfig) -> None:
 
 
 def take_off(config: ConfigFace) -> None:
-    """The plain config again."""
+    """Remove the head of a config, in place."""
     _wear(config, config.base_class)
     for name in (HEAD, BASE_NAME):
         config.__dict__.pop(name, None)

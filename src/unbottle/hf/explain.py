@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import torch
@@ -14,6 +13,7 @@ from unbottle.head import Distribution, Head
 from unbottle.head.attribution import shares, token_masses, token_scores
 from unbottle.head.inputs import Inputs
 from unbottle.hf.attach import with_head
+from unbottle.hf.head_inputs import watched
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import source_limit, target_limit
 from unbottle.ops import Logits, Words
@@ -227,11 +227,11 @@ def _ids(tokenizer: PreTrainedTokenizerBase, *text: str, **target: str) -> list[
     try:
         return list(tokenizer(*text, **target)["input_ids"])
     except (TypeError, UnicodeEncodeError) as error:  # half of a character is none
-        raise ValueError(f"text {value!r}: the tokenizer can not read it; it is not valid Unicode.") from error
+        raise ValueError(f"text {value!r}: the tokenizer cannot read it; it is not valid Unicode.") from error
 
 
 def _row(model: HeadMixin, ids: list[int], what: str, limit: int | None) -> Tensor:
-    """A batch of one; refuses what the model can not read."""
+    """A batch of one; refuses what the model cannot read."""
     name, words = model.base_class.__name__, model.get_input_embeddings().weight.shape[0]
     if limit is not None and len(ids) > limit:
         raise ValueError(f"{what} has {len(ids)} tokens, and {name} reads at most {limit}. Give a shorter one.")
@@ -245,26 +245,8 @@ def _predict(model: Callable[..., object], target: HeadMixin, inputs: dict[str, 
     training = target.training
     target.eval()
     try:
-        with _watched(target.head) as seen:
+        with watched(target.head) as seen:
             model(**inputs, logits_to_keep=1, use_cache=False)
     finally:
         target.train(training)
     return seen[-1]
-
-
-@contextmanager
-def _watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
-    """What the head predicts meanwhile. A watch that is set already goes on watching."""
-    seen: list[tuple[Inputs, Distribution]] = []
-    before = head.watch
-
-    def watch(x: Inputs, distribution: Distribution) -> None:
-        seen.append((x, distribution))
-        if before is not None:
-            before(x, distribution)
-
-    head.watch = watch
-    try:
-        yield seen
-    finally:
-        head.watch = before

@@ -16,12 +16,11 @@ from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
 from unbottle.head import Head, HeadConfig
-from unbottle.hf.attach import detach, equip, innermost, refuse, sizes
+from unbottle.hf.attach import detach, equip, innermost, refuse, sizes, with_head
 from unbottle.hf.configuration import BASE_NAME, BASE_TYPE, stored_head
 from unbottle.hf.model_card import write_head_card
 from unbottle.hf.model_identity import difference, fingerprint
 from unbottle.hf.model_with_head import ModelT
-from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.weight_checks import refuse_broken_values
 
 CONFIG, WEIGHTS = "head_config.json", "head_model.safetensors"
@@ -32,9 +31,7 @@ KEYS = {"head": dict, BASE_NAME: str, BASE_TYPE: str, PRINT: dict, CHECKSUM: str
 
 def save_head(model: object, path: str | Path) -> None:
     """Write the head of a model, without the model: `head_config.json`, `head_model.safetensors` and a model card."""
-    target = innermost(model)
-    if not isinstance(target, HeadMixin):
-        raise ValueError(f"save_head of a {type(target).__name__}: it has no head. Use unbottle.attach first.")
+    target = with_head(model)
     head = _trained(target.head)
     data = {
         "head": head.config.to_dict(),

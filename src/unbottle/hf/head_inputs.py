@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.head import Past, States
+from unbottle.head import Distribution, Head, Past, States
+from unbottle.head.inputs import Inputs
 from unbottle.hf.model_with_head import ModelWithHead
 
 
@@ -72,7 +76,7 @@ def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -
 
 
 def packed(documents: Tensor | None) -> bool:
-    """Whether a row holds several documents. A compiled graph can not look, and trusts its caller to want no cache."""
+    """Whether a row holds several documents. A compiled graph cannot look, and trusts its caller to want no cache."""
     if documents is None or torch.compiler.is_compiling() or documents.is_meta:
         return False
     return bool((documents != documents[:, :1]).any())
@@ -83,3 +87,21 @@ def layers_of(model: ModelWithHead, inputs: dict[str, Tensor]) -> Tensor:
     wanted = model._wanted_layers(False, model.config.get_text_config().num_hidden_layers)
     outputs = model._backbone(**inputs, use_cache=False, output_hidden_states=wanted)
     return model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
+
+
+@contextmanager
+def watched(head: Head) -> Iterator[list[tuple[Inputs, Distribution]]]:
+    """What the head predicts inside the block. A watch that is set already goes on watching."""
+    seen: list[tuple[Inputs, Distribution]] = []
+    before = head.watch
+
+    def watch(x: Inputs, distribution: Distribution) -> None:
+        seen.append((x, distribution))
+        if before is not None:
+            before(x, distribution)
+
+    head.watch = watch
+    try:
+        yield seen
+    finally:
+        head.watch = before

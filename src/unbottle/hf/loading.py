@@ -29,7 +29,7 @@ HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "re
 
 
 class UnbottledConfig(PretrainedConfig):
-    """What AutoConfig finds under `unbottle`. To read with it is to get the base model's own config, with a face."""
+    """The class that AutoConfig finds under `unbottle`. It reads the config of the base model, with a head."""
 
     model_type = MODEL_TYPE
 
@@ -104,7 +104,7 @@ def _model_class(config: ConfigFace) -> Any:
 
 
 def _broken(path: str | Path) -> str:
-    """Which file of weights can not be read."""
+    """Which file of weights cannot be read."""
     for file in sorted(Path(path).glob("*.safetensors")):
         try:
             with safe_open(file, framework="pt"):

@@ -151,7 +151,8 @@ def licence_of(name: str, *, online: bool) -> dict[str, str]:
             return {}
     except Exception:  # a card that somebody else wrote, or a Hub that does not answer: neither may stop a save
         return {}
-    return {key: str(value) for key in LICENCE if (value := getattr(card.data, key, None))}
+    # only text: a few lines of YAML aliases stand for a list that no memory holds as text
+    return {key: value for key in LICENCE if isinstance(value := getattr(card.data, key, None), str) and value}
 
 
 def _about(model: ModelWithHead, head: Head, what: str, licence: dict[str, str]) -> str:

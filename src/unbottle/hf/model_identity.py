@@ -42,7 +42,7 @@ def fingerprint(model: PreTrainedModel) -> Fingerprint:
 
 
 def difference(model: PreTrainedModel, stored: Fingerprint) -> str | None:
-    """What tells this model from the one whose fingerprint was stored, in words; None if it is the same one.
+    """How this model differs from the one whose fingerprint was stored, in words; None if it does not.
 
     Quantised matrices are passed over: their values say nothing, and the output embeddings are never quantised.
     """

@@ -25,14 +25,14 @@ ADVICE = (
 
 
 class SkippedLogitsError(AttributeError, TypeError):
-    """Logits that were not computed are asked for."""
+    """Logits are used that were not computed."""
 
 
 class SkippedLogits:
-    """Whoever uses it as a tensor is told how to get logits.
+    """A placeholder that raises an error, with advice, when it is used as a tensor.
 
     It is an attribute only. As a mapping, and as a tuple, an output has no logits then: the Trainer, accelerate and
-    distributed wrappers, which gather what outputs contain, go on as if they were None.
+    distributed wrappers, which gather what outputs contain, treat them as None.
     """
 
     def __repr__(self) -> str:

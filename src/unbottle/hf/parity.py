@@ -17,6 +17,7 @@ from transformers.utils import ModelOutput
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
 from unbottle.hf.cache import find_state
+from unbottle.hf.head_inputs import watched
 from unbottle.hf.model_with_head import ModelWithHead
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.03}
@@ -101,13 +102,9 @@ def _head_inputs(model: ModelWithHead) -> Inputs | None:
     inputs = probe_words(model)
     if inputs is None:
         return None
-    seen: list[Inputs] = []
-    watch, model.head.watch = model.head.watch, lambda x, _: seen.append(x)
-    try:
+    with watched(model.head) as seen:
         _run(model, inputs, use_cache=False)
-    finally:
-        model.head.watch = watch
-    return seen[0]
+    return seen[0][0]
 
 
 @torch.no_grad()

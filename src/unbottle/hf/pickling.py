@@ -27,7 +27,7 @@ def reduced(model: Any, kind: Any, empty: Callable[[type[PreTrainedModel]], obje
 
 
 def remove_capturing_hooks(model: nn.Module) -> None:
-    """Take away the hooks that collect hidden states: they are local functions, which pickle can not write.
+    """Take away the hooks that collect hidden states: they are local functions, which pickle cannot write.
 
     transformers registers them when hidden states are first asked for, as Mi does, and so it will again.
     """

@@ -6,10 +6,8 @@ folder or a name that the Hub does not have is refused in the same words everywh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol
 
 from transformers import (
@@ -24,9 +22,7 @@ from transformers import (
 
 from unbottle.hf.configuration import NO_CODE, SAFE, ConfigFace
 from unbottle.hf.loading import load
-from unbottle.hub_access import quick_hub, reachable
-
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+from unbottle.hub_access import check_model, quick_hub
 
 
 def load_config(path: str, *, encoder_decoder: bool | None = None) -> PretrainedConfig:
@@ -34,20 +30,12 @@ def load_config(path: str, *, encoder_decoder: bool | None = None) -> Pretrained
 
     `encoder_decoder` says which kind of model is expected; the other one is refused. None: either.
     """
-    if not (Path(path) / "config.json").is_file() and (Path(path).exists() or not HUB_NAME.fullmatch(path)):
-        raise ValueError(f"model {path!r} has no config.json. Give a folder that save_pretrained wrote.")
+    check_model(path)
     try:
         with quick_hub(path):
             config: PretrainedConfig = AutoConfig.from_pretrained(path, **NO_CODE)
     except OSError as error:
-        if Path(path).is_dir():
-            raise ValueError(
-                f"model {path!r} has a config.json that is no valid JSON. Save the model again."
-            ) from error
-        why = "did not come from the Hub" if reachable() else "the Hub cannot be reached"
-        raise ValueError(
-            f"model {path!r} is no folder here, and {why}. Give a folder that save_pretrained wrote."
-        ) from error
+        raise ValueError(f"model {path!r}: its config cannot be loaded ({' '.join(str(error).split())}).") from error
     if config.is_encoder_decoder and encoder_decoder is False:
         raise ValueError(f"model {path!r} is an encoder-decoder ({config.model_type}). This takes a causal model.")
     if encoder_decoder and not config.is_encoder_decoder:
@@ -165,8 +153,8 @@ def truncated(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: in
 
 @contextmanager
 def without_bars(logging: Any, level: int | None = None) -> Iterator[None]:
-    """`logging` is that of transformers.utils or of datasets: they have the same functions. `level` is its own for
-    the time being; without one, whoever changes it in the block changes it for the block alone."""
+    """Hide progress bars inside the block, and restore bars and log level at its end. `logging` is that of
+    transformers.utils or of datasets, which have the same functions; `level` is the log level inside the block."""
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     if level is not None:

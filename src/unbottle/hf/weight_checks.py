@@ -56,12 +56,7 @@ def refuse_other_sizes(
     try:
         with torch.device("meta"):
             model = kind(copy.deepcopy(config))
-    except (
-        RuntimeError,
-        TypeError,
-        OverflowError,
-        ZeroDivisionError,
-    ) as error:
+    except (RuntimeError, TypeError, OverflowError, ZeroDivisionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path}: no model can have the sizes that config.json says ({reason}).") from error
     expected = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
@@ -71,7 +66,7 @@ def refuse_other_sizes(
 
 
 def refuse_broken_values(path: str | PathLike[str], weights: Mapping[str, Tensor]) -> None:
-    """Refuse NaN and infinity: every prediction would be NaN, without a word."""
+    """Refuse NaN and infinity: every prediction would silently be NaN."""
     for name, weight in weights.items():
         if weight.is_floating_point() and not weight.is_meta and not bool(weight.isfinite().all()):
             raise ValueError(

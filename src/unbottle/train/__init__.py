@@ -1,7 +1,8 @@
 """Training on the Hugging Face Trainer. An interrupted run is resumed exactly."""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from unbottle.lazy_import import on_first_use
 
 if TYPE_CHECKING:
     from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
@@ -21,18 +22,5 @@ __all__ = [
     "train_lm",
     "train_summarize",
 ]
-_MODULES = {
-    "LMTrainingArguments": "arguments",
-    "SummarizeTrainingArguments": "arguments",
-    "Preempted": "callbacks",
-    "Result": "run",
-    "train_lm": "run",
-    "train_summarize": "run",
-}
 
-
-def __getattr__(name: str) -> object:
-    """Import on first use: presets and their values are checked without torch."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'presets')}"), name)
+__getattr__ = on_first_use(__name__, __all__, ("presets", "arguments", "callbacks", "run"))  # the first without torch

@@ -21,7 +21,7 @@ from transformers.trainer_utils import IntervalStrategy, SchedulerType
 from unbottle.train.distributed import backend, join, launched, on_cpu
 from unbottle.train.presets import NEVER, check_values, full_names
 
-NOT_SUPPORTED = {  # flags of TrainingArguments: why they can not be set here
+NOT_SUPPORTED = {  # flags of TrainingArguments: why they cannot be set here
     "auto_find_batch_size": "a run resumes exactly only with the batch size it started with",
     "enable_jit_checkpoint": "SIGTERM saves a checkpoint after the current step in any case",
     "ignore_data_skip": "a resumed run reads exactly what an uninterrupted one reads",

@@ -14,8 +14,10 @@ from transformers import PreTrainedModel
 
 from unbottle.hf.head_inputs import layers_of
 from unbottle.hf.modeling import HeadMixin
+from unbottle.progress import duration
 from unbottle.train.arguments import HeadTrainingArguments
 from unbottle.train.distributed import Row
+from unbottle.train.hidden_state_cache import is_cacheable
 from unbottle.train.trainer import collate
 
 MOMENTS = 8  # bytes per trained parameter: two moments of AdamW in float32
@@ -34,8 +36,7 @@ def estimate(
     examples = len(train) if isinstance(train, Sized) else None
     steps = number_of_steps(examples, args)
     rows: list[Row] = [*islice(cast("Iterable[Row]", train), args.batch_size)]
-    has_head = isinstance(model, HeadMixin)
-    head_only = has_head and args.train_mode == "head"
+    head_only = isinstance(model, HeadMixin) and args.train_mode == "head"
     reading, step = step_seconds(model, collate(rows), args.device, head_only=head_only)
     seconds = steps * args.gradient_accumulation_steps * step
     part = model.head if isinstance(model, HeadMixin) and args.train_mode != "all" else model
@@ -45,8 +46,7 @@ def estimate(
         "model": sum(p.numel() * p.element_size() for p in model.parameters()),
         "checkpoints": (args.save_total_limit or steps // max(1, int(args.save_steps)) + 1) * checkpoint,
     }
-    cached = isinstance(model, HeadMixin) and head_only and not model.head.config.method.wbwr
-    if cached and examples is not None and not model.config.is_encoder_decoder:
+    if isinstance(model, HeadMixin) and head_only and examples is not None and is_cacheable(model):
         batches = steps * args.gradient_accumulation_steps
         seconds = examples / args.batch_size * reading + batches * max(step - reading, 0.0)
         windows = examples + (len(valid) if isinstance(valid, Sized) else 0)
@@ -58,7 +58,7 @@ def estimate(
         "examples": examples,
         "steps": steps,
         "seconds": round(seconds, 1),
-        "time": format_seconds(seconds),
+        "time": duration(seconds),
         "disk_bytes": disk,
         "disk": f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.1f} MB",
         "note": NOTE,
@@ -96,9 +96,3 @@ def step_seconds(model: PreTrainedModel, batch: Row, device: torch.device, *, he
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(trainable[name])
     return reading, step
-
-
-def format_seconds(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

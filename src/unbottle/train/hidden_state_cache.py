@@ -130,6 +130,15 @@ class StateStore:
             )
 
 
+def is_cacheable(model: HeadMixin) -> bool:
+    """Whether the hidden states of a window are all that the head reads, and fit on a disk.
+
+    wbwR asks the backbone again; the encoder states of long documents take more room than most disks have (1,024 tokens
+    of T5 small are 2 MB).
+    """
+    return not model.head.config.method.wbwr and not model.config.is_encoder_decoder
+
+
 def open_store(folder: Path, model: HeadMixin, windows: Windows, dtype: torch.dtype, precision: str) -> StateStore:
     """The store of these windows under this model; it may be empty."""
     depth, size = model.head.config.block[0], model.head.config.hidden_size

@@ -23,7 +23,7 @@ from unbottle.progress import Progress
 from unbottle.train.arguments import HeadTrainingArguments
 from unbottle.train.callbacks import silent
 from unbottle.train.distributed import Row, gather_state_dict, is_sharded, on_first_process
-from unbottle.train.hidden_state_cache import Windows, cache_hidden_states
+from unbottle.train.hidden_state_cache import Windows, cache_hidden_states, is_cacheable
 
 if TYPE_CHECKING:
     from unbottle.head import Head
@@ -83,9 +83,7 @@ class LoraTraining(FullTraining):
 class HeadTraining(FullTraining):
     """Trains the head on the hidden states of a frozen backbone, which reads every window once, in evaluation mode.
 
-    The backbone runs at every step instead if the data are a stream, if the method has wbwR, which asks the backbone
-    again, or if the model has an encoder, whose hidden states of long documents take more room than most disks have
-    (1,024 tokens of T5 small are 2 MB).
+    The backbone runs at every step instead if the data are a stream, or if its states are not `is_cacheable`.
     """
 
     def prepare(self, args: HeadTrainingArguments, report: Progress) -> None:
@@ -95,11 +93,7 @@ class HeadTraining(FullTraining):
         model.requires_grad_(False)
         model.head.requires_grad_(True)
         self.model = FrozenBackbone(model)
-        if (
-            isinstance(self.train, Windows)
-            and not model.head.config.method.wbwr
-            and not model.config.is_encoder_decoder
-        ):
+        if isinstance(self.train, Windows) and is_cacheable(model):
             self.train = cache_hidden_states(model, self.train, args, report)
             if isinstance(self.valid, Windows):
                 self.valid = cache_hidden_states(model, self.valid, args, report)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +121,7 @@ def full_names(values: Mapping[str, object]) -> Values:
     return arguments
 
 
-def check_choice(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, known: Collection[str]) -> None:
     if value not in known:
         raise ValueError(f"{name} {value!r}: unknown. Known: {', '.join(known)}.")
 

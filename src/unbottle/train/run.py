@@ -1,7 +1,7 @@
 """Train a model in a folder, from the first check to the saved model: `train_lm` and `train_summarize`.
 
 The folder of a run holds run.json, which identifies it, checkpoints, logs, and in the end the model. It belongs to one
-process group at a time, and to one set of arguments for good.
+process group at a time, and to one set of arguments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from huggingface_hub import upload_folder
@@ -63,26 +63,32 @@ class Result:
         return asdict(self) | {"valid_perplexities": perplexities}
 
 
+class RunOptions(TypedDict, total=False):
+    """What a run may be given besides model, data and arguments. `tokenizer` is saved beside the model; `data_name` is
+    for the model card, which names a Hub data set, but no path."""
+
+    report: Progress | None
+    tokenizer: PreTrainedTokenizerBase | None
+    data_name: str | None
+
+
 def train_lm(
     model: PreTrainedModel,
     train: Dataset[Row],
     valid: Dataset[Row] | None,
     args: LMTrainingArguments | Settings,
-    *,
-    report: Progress | None = None,
-    tokenizer: PreTrainedTokenizerBase | None = None,
-    data_name: str | None = None,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Train a causal model, with a head or without, on windows of tokens. The model is modified in place.
 
     `train` and `valid` (or None) are data sets of {"input_ids", "labels"}. The trained model is saved to
-    output_dir/model. `data_name` is for the model card, which names a Hub data set, but no path.
+    output_dir/model. `options` are those of `RunOptions`: report, tokenizer, data_name.
     If interrupted, call it again to resume: the run ends with the weights and losses of an uninterrupted one, bit for
     bit, in one process on the same machine.
     """
     args = args if isinstance(args, HeadTrainingArguments) else args.arguments()
     check_lm(model, train, args)
-    return run(model, train, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
+    return run(model, train, valid, args, **options)
 
 
 def train_summarize(
@@ -90,10 +96,7 @@ def train_summarize(
     train: Dataset[Row],
     valid: Dataset[Row] | None,
     args: SummarizeTrainingArguments | SummarizeSettings,
-    *,
-    report: Progress | None = None,
-    tokenizer: PreTrainedTokenizerBase | None = None,
-    data_name: str | None = None,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Train an encoder-decoder model, with a head or without, on pairs. The model is modified in place.
 
@@ -106,7 +109,7 @@ def train_summarize(
     prefix = getattr(train, "prefix", args.source_prefix)
     if prefix is not None:
         keep_prefix(model, prefix)
-    return run(model, train, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
+    return run(model, train, valid, args, **options)
 
 
 def run(
@@ -115,9 +118,9 @@ def run(
     valid: Dataset[Row] | None,
     args: HeadTrainingArguments,
     *,
-    report: Progress | None,
-    tokenizer: PreTrainedTokenizerBase | None,
-    data_name: str | None,
+    report: Progress | None = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    data_name: str | None = None,
 ) -> Result:
     """Train in the folder args.output_dir, from its last checkpoint, if there is one.
 
@@ -280,7 +283,7 @@ def form_of(folder: Path) -> str | None:
 
 
 def _stored_form(target: PreTrainedModel) -> str | None:
-    """The form of the head by its first name in records. That of the paper is not recorded."""
+    """The form of the head under the name that records use; None without a head, or for the paper's form."""
     if not isinstance(target, HeadMixin) or (form := target.head.config.form) == "paper":
         return None
     return {new: old for old, new in OLD_NAMES.items()}.get(form, form)
