@@ -14,7 +14,7 @@ from transformers.utils import can_return_tuple
 from unbottle.hf.cache import refuse_foreign
 from unbottle.hf.head_inputs import documents_of, packed, refuse_empty, states
 from unbottle.hf.knob_scope import call_knobs
-from unbottle.hf.modeling import HeadMixin, two_dimensional
+from unbottle.hf.modeling import HeadMixin, padding_mask
 from unbottle.hf.outputs import shifted, without_logits
 from unbottle.hf.second_pass import SecondPass, refuse_second_pass
 
@@ -62,8 +62,9 @@ class CausalHead(HeadMixin):
         shift_labels: Tensor | None = kwargs.pop("shift_labels", None)
         knobs = call_knobs(self, copy_bias, source_only, always_allowed)
         knobs.refuse_training(labels is not None or shift_labels is not None)
-        mask = two_dimensional(attention_mask, context_mask, "attention_mask")
-        documents = documents_of(position_ids, self._past_before(past_key_values), kwargs)
+        before = self._past_before(past_key_values)
+        documents = documents_of(position_ids, before, kwargs)
+        mask = padding_mask(attention_mask, context_mask, "attention_mask", past=before, documents=documents)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         if past_key_values is not None:
             kwargs["past_key_values"] = past_key_values
