@@ -8,7 +8,7 @@ from cases import every_method
 
 from unbottle.head import Embedding, Head, HeadConfig, States
 from unbottle.method import Method
-from unbottle.serve.paged_state import Batch, Layout, PagedHead, as_bits, from_bits
+from unbottle.hf.paged_state import Batch, Layout, PagedHead, as_bits, from_bits
 
 VOCABULARY, SIZE, PAGE = 13, 4, 3
 METHODS = [name for name, seq2seq in every_method() if not seq2seq and not Method.parse(name).wbwr and name != "none"]

@@ -122,7 +122,7 @@ MUTATIONS = {
 
 @pytest.mark.parametrize("name", [*MUTATIONS])
 def test_the_comparison_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    from unbottle.serve.paged_state import Layout
+    from unbottle.hf.paged_state import Layout
 
     folder, wanted = saved(tmp_path, "llama", MAIN)
     unpack = Layout.unpack

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -285,18 +285,11 @@ class HeadMixin(Checkpoint):
         with knob_scope(self, call_knobs(self, copy_bias, source_only, always_allowed, ends)):
             return super().generate(*args, **kwargs)
 
-    @property
-    def init_continuous_batching(self) -> NoReturn:
-        """Absent: `transformers serve --continuous-batching` asks, says so, and takes requests one after the other."""
-        raise AttributeError("continuous batching does not carry the head's state")
+    def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
+        """As the model's own, and the pages keep the head's state. Knobs are those of the moment, for all requests."""
+        from unbottle.hf.integrations.continuous_batching import manager_with_state
 
-    def generate_batch(self, *args: object, **kwargs: object) -> NoReturn:
-        """Refused: it flattens the batch into one row of mixed requests, which the head's state can not follow."""
-        raise NotImplementedError(
-            "continuous batching (generate_batch, a paged cache) does not carry the head's state. Use generate()."
-        )
-
-    continuous_batching_context_manager = generate_batch
+        return manager_with_state(self, super().init_continuous_batching(*args, **kwargs))
 
     # -- guards
 

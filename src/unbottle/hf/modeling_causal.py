@@ -55,6 +55,11 @@ class CausalHead(HeadMixin):
         always_allowed: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> Any:
+        if kwargs.get("cache") is not None:
+            from unbottle.hf.integrations.continuous_batching import paged_step
+
+            step = {"attention_mask": attention_mask, "position_ids": position_ids, "use_cache": False}
+            return paged_step(self, input_ids, kwargs | step | {"logits_to_keep": logits_to_keep})
         refuse_foreign(past_key_values)
         refuse_empty(**{"input_ids": input_ids} if inputs_embeds is None else {"inputs_embeds": inputs_embeds})
         # As in transformers, not a parameter: the Trainer takes every parameter with "label" in its name for a column

@@ -31,7 +31,7 @@ from unbottle.hf.output_scaling import Quirks
 from unbottle.hf.weight_checks import HEAD_WEIGHTS, MISSING, UNEXPECTED, refuse_broken_values, refuse_wrong_weights
 from unbottle.ops import dots
 from unbottle.serve.models import BASES, LAYERS, reason_against
-from unbottle.serve.paged_state import Batch, PagedHead, as_bits, from_bits
+from unbottle.hf.paged_state import Batch, PagedHead, as_bits, from_bits
 
 if TYPE_CHECKING:
     from typing import Any as Model  # what the mixin is mixed into: a model class of vLLM
