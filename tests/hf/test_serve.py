@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,9 +95,10 @@ def test_completions_are_those_of_generate(saved, tmp_path: Path) -> None:
     assert got != {prompt: generated(plain, prompt) for prompt in PROMPTS}, "the head says nothing"
 
 
-def test_continuous_batching_is_not_taken_up(saved, tmp_path: Path) -> None:
-    """The server says so, and answers one request after the other."""
+def test_continuous_batching(saved, tmp_path: Path) -> None:
+    """Requests that arrive together get the answers of generate()."""
     model, folder = saved
-    with server(folder, tmp_path / "log", "--continuous-batching") as address:
-        assert completion(address, folder, PROMPTS[0]) == generated(model, PROMPTS[0])
-    assert "does not support continuous batching. Falling back to sequential" in (tmp_path / "log").read_text()
+    with server(folder, tmp_path / "log", "--continuous-batching") as address, ThreadPoolExecutor() as pool:
+        got = [*pool.map(lambda prompt: completion(address, folder, prompt), PROMPTS)]
+    assert got == [generated(model, prompt) for prompt in PROMPTS]
+    assert "Falling back to sequential" not in (tmp_path / "log").read_text()
