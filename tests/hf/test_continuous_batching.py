@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 import torch
-from served_models import METHODS, NEW, OTHERS, Answer, assert_same, cached_answers, expected, largest_difference, prompts
+from served_models import (
+    METHODS,
+    NEW,
+    OTHERS,
+    Answer,
+    assert_same,
+    cached_answers,
+    expected,
+    largest_difference,
+    prompts,
+)
 
 import unbottle
 

@@ -53,7 +53,9 @@ def structure(value: Any) -> Any:
     if isinstance(value, EncoderDecoderCache):
         return structure(value.self_attention_cache), structure(value.cross_attention_cache)
     if isinstance(value, DynamicCache):
-        layers = [(type(layer).__name__, layer.is_sliding, structure((layer.keys, layer.values))) for layer in value.layers]
+        layers = [
+            (type(layer).__name__, layer.is_sliding, structure((layer.keys, layer.values))) for layer in value.layers
+        ]
         return type(value).__name__, layers, value.is_sliding, value.get_seq_length(), value.is_compileable
     if isinstance(value, ModelOutput):
         return {name: structure(value[name]) for name in value}

@@ -346,7 +346,9 @@ def padding_mask(
         return mask
     if not isinstance(mask, Tensor) or mask.ndim != 4 or torch.compiler.is_compiling():
         shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(f"{name} is {shape}: the head needs to know padding; give context_mask (batch, positions) too.")
+        raise ValueError(
+            f"{name} is {shape}: the head needs to know padding; give context_mask (batch, positions) too."
+        )
     seen = (mask if mask.dtype == torch.bool else mask == 0)[:, 0]  # B T N
     count = seen.shape[1]
     start = len(past) if isinstance(past, StaticPast) else seen.shape[2] - count
