@@ -1,4 +1,4 @@
-"""What generate() returns has the shape that it has without a head, in every mode; a fresh head changes no token either.
+"""What generate() returns has the shape that it has without a head, in every mode; a fresh head changes no token.
 
 These are the invariants that transformers' own generation tests check (its packages do not contain those tests).
 """

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def measure(settings: EngineSettings) -> list[Throughput]:
             ids = torch.randint(3, SHAPES[settings.shape].vocabulary, (batch, settings.prompt), generator=words)
             requests = [{"prompt_token_ids": row} for row in ids.tolist()]
             works = {
-                name: Work(lambda: None, lambda llm=llm: llm.generate(requests, exact, use_tqdm=False))
+                name: Work(lambda: None, partial(llm.generate, requests, exact, use_tqdm=False))
                 for name, llm in running.items()
             }
             times: Times = {}

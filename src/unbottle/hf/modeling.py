@@ -287,8 +287,10 @@ class HeadMixin(Checkpoint):
 
     def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
         """As the model's own, and the pages keep the head's state. Knobs are those of the moment, for all requests."""
-        from unbottle.hf.integrations.continuous_batching import manager_with_state
-
+        try:
+            from unbottle.hf.integrations.continuous_batching import manager_with_state
+        except ImportError as error:
+            raise NotImplementedError("continuous batching with a head needs transformers 5.22 or newer.") from error
         return manager_with_state(self, super().init_continuous_batching(*args, **kwargs))
 
     # -- guards

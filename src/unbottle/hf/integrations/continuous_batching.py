@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers.generation.continuous_batching import continuous_api
 from transformers.generation.continuous_batching.cache import group_layers_by_attn_type
+from transformers.generation.continuous_batching.utils import find_head_dim, find_num_key_value_heads
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from unbottle.head import Knobs
@@ -38,7 +40,7 @@ class PagedState:
         index, stride = self.allocator.index, self.allocator.block_physical_stride
         size = self.allocator.tokens_per_page
         starts, ends = step["cu_seq_lens_q"].tolist(), step["cu_seq_lens_k"][FULL].tolist()
-        lengths = [end - start for start, end in zip(ends, ends[1:], strict=False)]
+        lengths = [end - start for start, end in pairwise(ends)]
         most = max(1, -(-max(lengths) // size))
         if step.get("block_table") is not None:
             blocks = step["block_table"][index][:, :most].long().clamp(min=0) * size // stride
@@ -85,8 +87,6 @@ class _Described:
 
 def _with_layers(config: Any, layout: Layout) -> tuple[Any, int, int]:
     """A config with as many layers more as the head's state needs; their number; how many kinds there were."""
-    from transformers.generation.continuous_batching.utils import find_head_dim, find_num_key_value_heads
-
     groups = group_layers_by_attn_type(config)
     kinds = {layer: kind for kind, layers in groups.items() for layer in layers}
     extra = -(-layout.columns // (2 * find_num_key_value_heads(config) * find_head_dim(config)))
@@ -118,8 +118,8 @@ def paged_step(model: ModelWithHead, input_ids: Tensor, step: dict[str, Any]) ->
         raise ValueError("this paged cache has no room for the head's state: use the model's init_continuous_batching.")
     wanted = step.pop("logits_to_keep")
     if state.own_types == 1 and isinstance(step.get("attention_mask"), dict):
-        kinds = {kind for kind in group_layers_by_attn_type(model.config.get_text_config())}
-        step["attention_mask"] = next(mask for kind, mask in step["attention_mask"].items() if kind in kinds)
+        kind = next(iter(group_layers_by_attn_type(model.config.get_text_config())))
+        step["attention_mask"] = step["attention_mask"][kind]
     depth = model.config.get_text_config().num_hidden_layers
     outputs = model._backbone(input_ids=input_ids, output_hidden_states=model._wanted_layers(False, depth), **step)
     layers = model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))[0]
