@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -98,7 +98,8 @@ def test_completions_are_those_of_generate(saved, tmp_path: Path) -> None:
 def test_continuous_batching(saved, tmp_path: Path) -> None:
     """Requests that arrive together get the answers of generate()."""
     model, folder = saved
-    with server(folder, tmp_path / "log", "--continuous-batching") as address, ThreadPoolExecutor() as pool:
-        got = [*pool.map(lambda prompt: completion(address, folder, prompt), PROMPTS)]
+    client = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "08_openai_client.py"))["main"]
+    with server(folder, tmp_path / "log", "--continuous-batching") as address:
+        got = client(f"{address}/v1", str(folder), PROMPTS, tokens=6)
     assert got == [generated(model, prompt) for prompt in PROMPTS]
     assert "Falling back to sequential" not in (tmp_path / "log").read_text()
