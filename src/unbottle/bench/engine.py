@@ -97,9 +97,8 @@ def engines(settings: EngineSettings) -> Iterator[dict[str, Any]]:
         }
 
 
-def measure(settings: EngineSettings) -> list[Throughput]:
-    """All methods take turns, so that the load of the machine affects them alike."""
-    rows = []
+def measure(settings: EngineSettings) -> Iterator[Throughput]:
+    """All methods take turns, so that the load of the machine affects them alike. Rows come when a batch is done."""
     with engines(settings) as running:
         from vllm import SamplingParams
 
@@ -118,8 +117,8 @@ def measure(settings: EngineSettings) -> list[Throughput]:
                 {name: statistics.median(getattr(time, kind) for time in times[name]) for name in works}
                 for kind in ("wall", "cpu")
             )
-            rows += [
-                Throughput(
+            for name in works:
+                yield Throughput(
                     method=name,
                     batch=batch,
                     wall=batch * settings.tokens / wall[name],
@@ -127,9 +126,6 @@ def measure(settings: EngineSettings) -> list[Throughput]:
                     of_plain=wall[PLAIN] / wall[name],
                     of_plain_cpu=cpu[PLAIN] / cpu[name],
                 )
-                for name in works
-            ]
-    return rows
 
 
 def table(rows: Sequence[Throughput]) -> Table:

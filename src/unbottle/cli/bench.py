@@ -120,10 +120,12 @@ def execute_engine(
         repeats=repeats, threads=threads, **{name: value for name, value in named.items() if value}
     )
     prepare(output)
-    rows = measure(settings)
+    rows = []
+    for row in measure(settings):
+        rows.append(row)
+        if output is not None:
+            save(output, rows, settings)
     show(table(rows).markdown())
-    if output is not None:
-        save(output, rows, settings)
 
 
 def execute(settings: BenchSettings, output: Path | None) -> None:
