@@ -115,9 +115,13 @@ def execute_engine(
     from unbottle.bench.engine import ENGINES, EngineSettings, measure, save, table
 
     check_known("engine", engine, ENGINES)
-    named = {"methods": tuple(method or ()), "shape": (shape or [""])[0], "batches": (batch,) if batch else ()}
+    usual = EngineSettings()
     settings = EngineSettings(
-        repeats=repeats, threads=threads, **{name: value for name, value in named.items() if value}
+        shape=shape[0] if shape else usual.shape,
+        methods=tuple(method or usual.methods),
+        batches=(batch,) if batch else usual.batches,
+        repeats=repeats,
+        threads=threads,
     )
     prepare(output)
     rows = []

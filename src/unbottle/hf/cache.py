@@ -98,8 +98,7 @@ def _with_state(base: type[CacheLayerMixin]) -> type[Any]:
 
 
 def _empty(base: type[CacheLayerMixin]) -> Any:
-    kind = _with_state(base)
-    return kind.__new__(kind)
+    return object.__new__(_with_state(base))
 
 
 def longest(layer: Any) -> int:

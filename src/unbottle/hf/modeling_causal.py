@@ -55,7 +55,7 @@ class CausalHead(HeadMixin):
         always_allowed: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> Any:
-        if kwargs.get("cache") is not None:
+        if kwargs.get("cache") is not None and input_ids is not None:
             from unbottle.hf.integrations.continuous_batching import paged_step
 
             step = {"attention_mask": attention_mask, "position_ids": position_ids, "use_cache": False}

@@ -19,6 +19,7 @@ from transformers.generation.continuous_batching.utils import find_head_dim, fin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from unbottle.head import Knobs
+from unbottle.hf.knob_scope import current_knobs
 from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.hf.paged_state import Batch, Layout, PagedHead
 
@@ -60,10 +61,11 @@ class Manager(continuous_api.ContinuousBatchingManager):
     knobs: Knobs  # of all its requests
 
     def _create_batch_processor(self) -> Any:
-        model = self.model
+        model: Any = self.model
         layout = Layout.of(model.head, model.dtype)
         config, extra, own_types = _with_layers(model.config.get_text_config(), layout)
-        self.model = _Described(model, config)
+        described: Any = _Described(model, config)
+        self.model = described
         try:
             processor = super()._create_batch_processor()
         finally:
@@ -107,7 +109,7 @@ def manager_with_state(model: ModelWithHead, manager: Any) -> Any:
     settings = manager.continuous_batching_config
     settings.use_cuda_graph = (False, False)  # lengths of texts are read back to the host at each step
     settings.varlen_compile_config = settings.decode_compile_config = None
-    manager.__class__, manager.knobs = Manager, model.knobs
+    manager.__class__, manager.knobs = Manager, current_knobs(model)
     return manager
 
 
@@ -127,5 +129,5 @@ def paged_step(model: ModelWithHead, input_ids: Tensor, step: dict[str, Any]) ->
     embedding, real = model._embedding(), batch.num_tokens
     q = paged.read(layers[:real], input_ids[0, :real], embedding, batch, state.memory)
     rows = wanted.long().tolist()
-    logits = paged.scores(q[rows], rows, embedding, batch, state.memory, lambda request: state.knobs)
+    logits: Any = paged.scores(q[rows], rows, embedding, batch, state.memory, lambda request: state.knobs)
     return CausalLMOutputWithPast(logits=logits[None])
