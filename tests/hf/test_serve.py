@@ -27,6 +27,12 @@ for package in ("fastapi", "uvicorn", "openai"):
     pytest.importorskip(package, reason="needs what transformers serve needs: pip install 'transformers[serving]'")
 
 PROMPTS = ["w5 w6 w7 w5", "w9", "w20 w21 w20 w21 w20 w21 w8"]
+FEW_PAGES = (
+    "--cb-num-blocks",
+    "64",
+    "--cb-max-batch-tokens",
+    "256",
+)  # or pages take all memory of a machine without GPU
 PATIENCE = 120  # seconds until a server answers
 
 
@@ -99,7 +105,7 @@ def test_continuous_batching(saved, tmp_path: Path) -> None:
     """Requests that arrive together get the answers of generate()."""
     model, folder = saved
     client = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "08_openai_client.py"))["main"]
-    with server(folder, tmp_path / "log", "--continuous-batching") as address:
+    with server(folder, tmp_path / "log", "--continuous-batching", *FEW_PAGES) as address:
         got = client(f"{address}/v1", str(folder), PROMPTS, tokens=6)
     assert got == [generated(model, prompt) for prompt in PROMPTS]
     assert "Falling back to sequential" not in (tmp_path / "log").read_text()
