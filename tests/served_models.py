@@ -22,6 +22,8 @@ needs_vllm = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed here; make test-serving installs it"
 )
 
+METHODS = ("softmax+cpr:5,20+mi", "softmax+cr:5,20", "softmax+c", "ps", "copynet")
+OTHERS = ("softmax", "softmax+r:5,20", "mos:2+cp+mi:1x3", "pg+mi:2x2", "ps+ci", "softmax+i", "softmax+p+mi:3x1")
 VOCABULARY, NEW = 199, 12
 LENGTHS = (3, 120, 17, 40, 64, 5, 90, 31)
 # vLLM's CPU kernels take heads of 32 and more

@@ -17,7 +17,7 @@ from unbottle.head.partition import PARTITIONS
 from unbottle.method import LETTERS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = ["01_attach", "02_summarize_t5", "03_own_partition", "04_lora", "05_trl_sft", "06_lm_eval"]
+NAMES = ["01_attach", "02_summarize_t5", "03_own_partition", "04_lora", "05_trl_sft", "06_lm_eval", "08_openai_client"]
 METHOD = "softmax+cpr:3,9+mi"
 
 

@@ -38,7 +38,7 @@ THIRD_PARTY = {
     "data": {"torch", "transformers", "datasets", "numpy", "pyarrow"},
     "train": {"torch", "transformers", "accelerate", "deepspeed", "peft", "numpy", "safetensors", "huggingface_hub"},
     "eval": {"torch", "jaxtyping", "transformers", "numpy", "nltk", "rouge_score", "spacy", "lm_eval", "mauve"},
-    "bench": {"torch", "transformers", "matplotlib"},
+    "bench": {"torch", "transformers", "matplotlib", "vllm"},
     "report": {"matplotlib", "jinja2", "markupsafe"},
     "experiments": {"torch", "transformers", "tokenizers", "numpy", "datasets"},
     "app": {"gradio"},

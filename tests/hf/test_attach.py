@@ -118,15 +118,6 @@ def test_encoder_outputs_without_words_are_refused() -> None:
     assert torch.equal(got, want)
 
 
-def test_a_four_dimensional_mask_needs_a_context_mask() -> None:
-    model, ids = unbottle.attach(tiny("gpt2"), "softmax+c"), words()
-    mask = torch.zeros(2, 1, 9, 9).masked_fill(torch.ones(9, 9).triu(1).bool(), -1e9)
-    with pytest.raises(ValueError, match=r"attention_mask is \(2, 1, 9, 9\): the head needs to know padding"):
-        model(ids, attention_mask=mask)
-    got = model(ids, attention_mask=mask, context_mask=torch.ones_like(ids)).logits
-    torch.testing.assert_close(got, model(ids).logits, atol=1e-5, rtol=1e-5)
-
-
 def test_words_of_embeddings_can_be_told() -> None:
     model, ids = shaken(unbottle.attach(tiny("llama"), "softmax+cpr:3,6+mi")), words()
     embeds = model.get_input_embeddings()(ids)

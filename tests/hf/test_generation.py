@@ -78,9 +78,3 @@ def test_assisted_decoding_of_encoder_decoders(name: str, method: str) -> None:
     for helper in (assistant, plain):
         assert torch.equal(generate(main, ids, assistant_model=helper).sequences, want)
     assert torch.equal(generate(plain, ids, assistant_model=main).sequences, generate(plain, ids).sequences)
-
-
-def test_continuous_batching_is_refused() -> None:
-    model = unbottle.attach(tiny("llama"), "softmax+c")
-    with pytest.raises(NotImplementedError, match="continuous batching"):
-        model.generate_batch([[3, 4, 5]])

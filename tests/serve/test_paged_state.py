@@ -1,62 +1,90 @@
-"""A head that reads its past from pages predicts what it predicts from a contiguous one. Needs no engine."""
+"""A head predicts what the oracle says, whatever keeps its state: contiguous, static or paged. Needs no engine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from cases import every_method
+from cases import VOCABULARY, Case, Shape, every_method
+from contract import expected
+from torch import Tensor
 
-from unbottle.head import Embedding, Head, HeadConfig, States
+from unbottle.head import Past
+from unbottle.hf.cache import StaticPast
+from unbottle.hf.paged_state import Batch, Layout, PagedHead, as_bits, from_bits
 from unbottle.method import Method
-from unbottle.serve.paged_state import Batch, Layout, PagedHead, as_bits, from_bits
 
-VOCABULARY, SIZE, PAGE = 13, 4, 3
-METHODS = [name for name, seq2seq in every_method() if not seq2seq and not Method.parse(name).wbwr and name != "none"]
-LENGTHS = (7, 1, 5, 7, 11)
+PAGE, LENGTH = 3, 9
+METHODS = [name for name, seq2seq in every_method() if not seq2seq and not Method.parse(name).wbwr]
+TOLERANCE = 1e-10
+STEPS = ((4, 1, 0, 2), (1, 3, 5, 0), (4, 5, 4, 7))  # new tokens of each request, step by step
 
 
-def perturbed(method: str, dtype: torch.dtype = torch.float64) -> tuple[Head, Embedding]:
-    torch.manual_seed(0)
-    head = Head(HeadConfig(method=Method.parse(method), hidden_size=SIZE, vocabulary=VOCABULARY)).to(dtype).eval()
-    with torch.no_grad():
-        for parameter in head.parameters():
-            parameter += 0.5 * torch.randn_like(parameter)
-    return head, Embedding(weight=torch.randn(VOCABULARY, SIZE, dtype=dtype))
+def texts(seed: int = 0) -> Shape:
+    """Real words in one document, some of them repeated."""
+    ids = torch.randint(VOCABULARY // 2, (len(STEPS[0]), LENGTH), generator=torch.Generator().manual_seed(seed))
+    real = torch.ones_like(ids, dtype=torch.bool).tolist()
+    return Shape(
+        ids=ids.tolist(),
+        mask=real,
+        readable=real,
+        documents=torch.zeros_like(ids).tolist(),
+        source_ids=ids[:, :1].tolist(),
+        source_mask=[row[:1] for row in real],
+    )
+
+
+def by_past(case: Case, past: Past) -> Tensor:
+    """All requests in one batch, in steps of several sizes."""
+    found = []
+    for positions in (slice(0, 4), slice(4, 5), slice(5, 9)):
+        prediction = case.head(case.states(positions), case.embedding, past=past)
+        assert prediction.distribution is not None
+        found.append(prediction.distribution.log_probs())
+    return torch.cat(found, dim=1)
+
+
+def by_pages(case: Case) -> Tensor:
+    """Requests in steps of their own, in pages that lie anywhere; predicted at all rows, and at the last ones."""
+    ids, layers = torch.tensor(case.shape.ids), case.layers
+    paged = PagedHead(case.head, torch.float64)
+    pages = 1 + torch.randperm(len(ids) * PAGE, generator=case.generator).view(len(ids), -1)
+    memory = torch.full((1 + pages.numel(), PAGE, Layout.of(case.head, torch.float64).columns), torch.nan).double()
+    found = torch.full((*ids.shape, VOCABULARY), torch.nan).double()
+    done = torch.zeros(len(ids), dtype=torch.long)
+    for step in torch.tensor(STEPS):
+        active = step.nonzero()[:, 0]
+        requests = active.repeat_interleave(step[active])
+        places = torch.cat([torch.arange(done[r], done[r] + step[r]) for r in active])
+        done = done + step
+        starts = [0, *step[active].cumsum(0).tolist()]
+        slots = pages[requests, places // PAGE] * PAGE + places % PAGE
+        batch = Batch(starts, done[active].tolist(), pages[active], slots)
+        q = paged.read(layers[requests, places], ids[requests, places], case.embedding, batch, memory)
+        found[requests, places] = paged.scores(q, range(len(q)), case.embedding, batch, memory).log_softmax(-1)
+        last = [end - 1 for end in starts[1:]]
+        alone = paged.scores(q[last], last, case.embedding, batch, memory).log_softmax(-1)
+        torch.testing.assert_close(alone, found[requests, places][last], atol=TOLERANCE, rtol=TOLERANCE)
+    return found
+
+
+WAYS: dict[str, Callable[[Case], Tensor]] = {
+    "contiguous": lambda case: by_past(case, Past()),
+    "static": lambda case: by_past(case, StaticPast(LENGTH + 2)),
+    "paged": by_pages,
+}
+
+
+@pytest.mark.parametrize("way", [*WAYS])
+@pytest.mark.parametrize("method", METHODS)
+@torch.no_grad()
+def test_the_oracle(method: str, way: str) -> None:
+    case = Case(method, False, texts())
+    torch.testing.assert_close(WAYS[way](case), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
 
 
 def test_bits_survive() -> None:
     numbers = torch.tensor([0, 1, 31999, 2**31 - 1])
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         assert torch.equal(from_bits(as_bits(numbers, dtype)[[0, 1, 2, 3]]), numbers)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@torch.no_grad()
-def test_pages_equal_a_contiguous_past(method: str) -> None:
-    """Requests of several lengths, cut into steps of several sizes, in pages that lie anywhere."""
-    head, embedding = perturbed(method, torch.float32)
-    depth = head.config.block[0]
-    layers = [torch.randn(length, depth, SIZE) for length in LENGTHS]
-    ids = [torch.randint(VOCABULARY // 2, (length,)) for length in LENGTHS]
-    wanted = [
-        head(States(layers=states[None], ids=words[None]), embedding).logits[0]
-        for states, words in zip(layers, ids, strict=True)
-    ]
-    paged = PagedHead(head, torch.float32)
-    pages = 1 + torch.randperm(len(LENGTHS) * 4).view(len(LENGTHS), 4)
-    memory = torch.full((1 + pages.numel(), PAGE, Layout.of(head, torch.float32).columns), torch.nan)
-    done = [0] * len(LENGTHS)
-    for step in ((3, 1, 2, 3, 1), (0, 0, 3, 1, 4), (4, 0, 0, 3, 6)):
-        new = [range(start, start + count) for start, count in zip(done, step, strict=True)]
-        active = [r for r, count in enumerate(step) if count]
-        starts = torch.tensor([0, *(step[r] for r in active)]).cumsum(0).tolist()
-        done = [start + count for start, count in zip(done, step, strict=True)]
-        slots = torch.cat([pages[r, torch.tensor(new[r]) // PAGE] * PAGE + torch.tensor(new[r]) % PAGE for r in active])
-        batch = Batch(starts, [done[r] for r in active], pages[active], slots)
-        rows, words = (torch.cat([each[r][new[r].start : new[r].stop] for r in active]) for each in (layers, ids))
-        q = paged.read(rows, words, embedding, batch, memory)
-        for numbers in (range(len(q)), [end - 1 for end in starts[1:]]):
-            expected = torch.cat([wanted[r][new[r].start : new[r].stop] for r in active])[[*numbers]]
-            found = paged.scores(q[[*numbers]], [*numbers], embedding, batch, memory)
-            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    assert done == list(LENGTHS)

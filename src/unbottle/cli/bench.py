@@ -20,6 +20,7 @@ unbottle bench --shape t5-small --measure train --method s+cepr:20 --output runs
 unbottle bench --shape gpt2 --measure head --against-dense --no-memory
 unbottle bench --shape gpt2 --scale T=128,256,512 --scale k=20,100,500
 unbottle bench --shape vocab-152k --length 1024 --measure train --repeats 1
+unbottle bench --engine vllm --shape smollm2-135m --batch 8
 """
 SCALED = ("train",)
 DEFAULTS = BenchSettings()
@@ -68,6 +69,10 @@ def bench(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bench.md, bench.json and bench.png.")
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="ENGINE", help="vllm: tokens per second of --shape with --method under this engine."),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Measure time and memory of output layers beside the plain softmax of the same model.
@@ -77,6 +82,9 @@ def bench(
     """
     for name in method or ():
         check_method(name)
+    if engine is not None:
+        execute_engine(engine, shape, method, batch, repeats, threads, output)
+        return
     settings = BenchSettings(
         shapes=tuple(shape or DEFAULTS.shapes),
         methods=tuple(method or ()),
@@ -96,6 +104,32 @@ def bench(
         print(json.dumps(config_of("bench", settings.to_dict()), indent=1))
         return
     execute(settings, output)
+
+
+def execute_engine(
+    engine: str, shape: list[str] | None, method: list[str] | None, batch: int | None, repeats: int, threads: int,
+    output: Path | None,
+) -> None:  # fmt: skip
+    """Measure throughput under an engine, print, write."""
+    from unbottle.bench.cases import check_known
+    from unbottle.bench.engine import ENGINES, EngineSettings, measure, save, table
+
+    check_known("engine", engine, ENGINES)
+    usual = EngineSettings()
+    settings = EngineSettings(
+        shape=shape[0] if shape else usual.shape,
+        methods=tuple(method or usual.methods),
+        batches=(batch,) if batch else usual.batches,
+        repeats=repeats,
+        threads=threads,
+    )
+    prepare(output)
+    rows = []
+    for row in measure(settings):
+        rows.append(row)
+        if output is not None:
+            save(output, rows, settings)
+    show(table(rows).markdown())
 
 
 def execute(settings: BenchSettings, output: Path | None) -> None:

@@ -1,7 +1,8 @@
-"""The head's state as one more layer of the model's cache, so that transformers' own decoding loops update it."""
+"""The head's state rides with the last layer of the model's cache: transformers' own decoding loops update it."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -49,71 +50,55 @@ class StaticPast(Past):
             self.source = {}
 
 
-class HeadState(CacheLayerMixin):
-    """A cache layer that holds a `Past` instead of keys and values."""
+class WithHeadState:
+    """A layer of the cache that keeps the head's state beside its keys and values: what is done to these is done to it.
 
-    is_croppable = True
-    is_sliding = False
-    supports_early_init = False
+    The last layer of a cache becomes one, so that a cache has as many layers as its model.
+    """
 
-    def __init__(self, size: int | None = None) -> None:
-        super().__init__()
-        self.size = size
-        self.is_compileable = size is not None
-        self.past = self._fresh()
-
-    def _fresh(self) -> Past:
-        return Past() if self.size is None else StaticPast(self.size)
+    past: Past
+    base: type[CacheLayerMixin]  # what the layer was
 
     @property
-    def max_batch_size(self) -> int | None:
-        return self.past.batch_size
-
-    @property
-    def max_cache_len(self) -> int | None:
-        return self.size
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        raise NotImplementedError("the head's state has no keys and values.")
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
-    ) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError("the head's state has no keys and values.")
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return (len(self.past) + query_length if self.size is None else self.size), 0
-
-    def get_seq_length(self) -> int:
-        return len(self.past)
-
-    def get_max_length(self) -> int:
-        return -1 if self.size is None else self.size
-
-    get_max_cache_shape = get_max_length  # its name before transformers 5.15
-
-    def offload(self) -> None:
-        """Small, and needed at once: stays where it is."""
-
-    def prefetch(self) -> None:
-        """See `offload`."""
+    def is_compileable(self) -> bool:
+        compileable: bool = self.base.is_compileable
+        return compileable and isinstance(self.past, StaticPast)
 
     def reset(self) -> None:
-        self.past = self._fresh()
+        super().reset()  # type: ignore[misc]
+        self.past = StaticPast(self.past.size) if isinstance(self.past, StaticPast) else Past()
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
+        super().reorder_cache(beam_idx)  # type: ignore[misc]
         self.past.reorder(beam_idx)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
+        super().batch_repeat_interleave(repeats)  # type: ignore[misc]
         self.past.repeat(repeats)
 
     def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)  # type: ignore[misc]
         self.past.select(indices)
 
     def crop(self, tokens_to_remove: int) -> None:
         """A negative number forgets that many positions; a positive one (transformers < 5.15) keeps as many."""
+        super().crop(tokens_to_remove)  # type: ignore[misc]
         length = tokens_to_remove if tokens_to_remove > 0 else len(self.past) + tokens_to_remove
         self.past.crop(max(0, min(length, len(self.past))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its class has no name to be found by: a copy makes it again."""
+        return _empty, (self.base,), self.__dict__
+
+
+@functools.cache
+def _with_state(base: type[CacheLayerMixin]) -> type[Any]:
+    """Of no layer type: transformers makes the layers of new caches from the last class of a type."""
+    return type(base.__name__, (WithHeadState, base), {"base": base, "_layer_type": None})
+
+
+def _empty(base: type[CacheLayerMixin]) -> Any:
+    return object.__new__(_with_state(base))
 
 
 def longest(layer: Any) -> int:
@@ -127,18 +112,26 @@ def own_layers(cache: Cache) -> list[Any]:
     return own.layers
 
 
-def find_state(cache: Cache) -> HeadState | None:
-    return next((layer for layer in own_layers(cache) if isinstance(layer, HeadState)), None)
+def find_past(cache: Cache) -> Past | None:
+    """The head's state in this cache, if it has been there."""
+    return next((layer.past for layer in own_layers(cache)[-1:] if isinstance(layer, WithHeadState)), None)
 
 
-def add_state(cache: Cache, size: int | None = None) -> HeadState:
-    """The head's state in this cache, appended if it was not there."""
-    state = find_state(cache)
-    if state is None:
-        state = HeadState(size)
-        state.is_sliding = all(getattr(layer, "is_sliding", False) for layer in own_layers(cache))
-        own_layers(cache).append(state)
-    return state
+def add_past(cache: Cache, size: int | None = None) -> Past:
+    """The head's state in this cache, added to the last layer if it was not there: of a fixed `size`, or growing.
+
+    A compiled graph can not add it: a cache that is made inside of one does not keep it, and is refused later.
+    """
+    layers, past = own_layers(cache), find_past(cache)
+    if past is None or (isinstance(past, StaticPast) and size is not None and past.size < size):
+        past = Past() if size is None else StaticPast(size)
+        if torch.compiler.is_compiling():
+            return past
+        if not isinstance(layers[-1], WithHeadState):
+            plain, layers[-1] = layers[-1], _empty(type(layers[-1]))
+            layers[-1].__dict__ = plain.__dict__
+        layers[-1].past = past
+    return past
 
 
 def refuse_foreign(cache: Cache | None) -> None:
@@ -147,8 +140,8 @@ def refuse_foreign(cache: Cache | None) -> None:
         return
     if not isinstance(cache, (Cache, EncoderDecoderCache)):
         raise ValueError(f"past_key_values is a {type(cache).__name__}: expected a transformers Cache.")
-    seen, state = int(cache.get_seq_length()), find_state(cache)
-    remembered = 0 if state is None else state.get_seq_length()
+    seen, past = int(cache.get_seq_length()), find_past(cache)
+    remembered = 0 if past is None else len(past)
     if seen != remembered:
         raise ValueError(
             f"past_key_values holds {seen} positions, of which the head has seen {remembered}: it was filled by "

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
-from transformers.cache_utils import Cache, StaticCache
+from transformers.cache_utils import Cache, DynamicCache, StaticCache
 from transformers.utils import CONFIG_NAME, ModelOutput
 
 from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Prediction, Source, States
 from unbottle.head.inputs import SecondPass
-from unbottle.hf.cache import add_state, find_state, longest
+from unbottle.hf.cache import StaticPast, add_past, find_past, longest
 from unbottle.hf.configuration import NO_CODE, put_on
 from unbottle.hf.integrations.guards import guarded_forward, head_is_active, onloaded
 from unbottle.hf.integrations.peft import WRAPPER, release_output
@@ -206,12 +207,11 @@ class HeadMixin(Checkpoint):
 
     def _past(self, cache: Cache | None) -> Past | None:
         """The head's own past, kept in the model's cache. Called after the backbone, which may have made its layers."""
-        return None if cache is None else add_state(cache).past
+        return None if cache is None else add_past(cache)
 
     @staticmethod
     def _past_before(cache: Cache | None) -> Past | None:
-        state = None if cache is None else find_state(cache)
-        return None if state is None else state.past
+        return None if cache is None else find_past(cache)
 
     def _prepare_cache_for_generation(
         self,
@@ -226,12 +226,10 @@ class HeadMixin(Checkpoint):
         )
         cache: Any = model_kwargs.get("past_key_values")
         own = getattr(cache, "self_attention_cache", cache)
-        if isinstance(own, StaticCache):
-            size = max(max_cache_length, *(longest(layer) for layer in own.layers))
-            state = add_state(cache, size)
-            if state.size is not None and state.size < max_cache_length:
-                own.layers.remove(state)
-                add_state(cache, size)
+        if isinstance(own, DynamicCache) and own.layers:  # before a graph of the user's reads it
+            add_past(cache)
+        elif isinstance(own, StaticCache):
+            add_past(cache, max(max_cache_length, *(longest(layer) for layer in own.layers)))
 
     def prepare_inputs_for_generation(
         self,
@@ -261,6 +259,11 @@ class HeadMixin(Checkpoint):
         prepared["context_mask"] = mask
         return prepared
 
+    def _validate_model_kwargs(self, model_kwargs: dict[str, Any]) -> None:
+        """What the model's own `forward` takes by name passes: the head's takes the rest of it as keywords."""
+        known = inspect.signature(self.base_class.forward).parameters
+        super()._validate_model_kwargs({name: value for name, value in model_kwargs.items() if name not in known})
+
     @property
     def knobs(self) -> Knobs:
         """The knobs of a call that names none: of the `unbottle.knobs` block it is in, or those set on the head."""
@@ -282,18 +285,13 @@ class HeadMixin(Checkpoint):
         with knob_scope(self, call_knobs(self, copy_bias, source_only, always_allowed, ends)):
             return super().generate(*args, **kwargs)
 
-    @property
-    def init_continuous_batching(self) -> NoReturn:
-        """Absent: `transformers serve --continuous-batching` asks, says so, and takes requests one after the other."""
-        raise AttributeError("continuous batching does not carry the head's state")
-
-    def generate_batch(self, *args: object, **kwargs: object) -> NoReturn:
-        """Refused: it flattens the batch into one row of mixed requests, which the head's state can not follow."""
-        raise NotImplementedError(
-            "continuous batching (generate_batch, a paged cache) does not carry the head's state. Use generate()."
-        )
-
-    continuous_batching_context_manager = generate_batch
+    def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
+        """As the model's own, and the pages keep the head's state. Knobs are those of the moment, for all requests."""
+        try:
+            from unbottle.hf.integrations.continuous_batching import manager_with_state
+        except ImportError as error:
+            raise NotImplementedError("continuous batching with a head needs transformers 5.22 or newer.") from error
+        return manager_with_state(self, super().init_continuous_batching(*args, **kwargs))
 
     # -- guards
 
@@ -336,11 +334,35 @@ def _of_each_row(values: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return values[logits_to_keep] if by_mask else values.take_along_dim(logits_to_keep[..., None], dim=1)
 
 
-def two_dimensional(mask: object, context_mask: Tensor | None, what: str) -> Tensor | None:
-    """The mask a head can read. Attention may get any shape, but padding is known from two dimensions only."""
+def padding_mask(
+    mask: object, context_mask: Tensor | None, name: str, *, past: Past | None, documents: Tensor | None
+) -> Tensor | None:
+    """Which new positions are no padding: `context_mask`, a mask of two dimensions, or what one of four says.
+
+    A head reads the earlier words of its document, so a mask of four dimensions must let attention see the same: it is
+    refused where it does not, because the words would be those of other positions.
+    """
     if context_mask is not None:
         return context_mask
     if mask is None or (isinstance(mask, Tensor) and mask.ndim == 2):
         return mask
-    shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
-    raise ValueError(f"{what} is {shape}: the head needs to know padding; give context_mask of (batch, positions) too.")
+    if not isinstance(mask, Tensor) or mask.ndim != 4 or torch.compiler.is_compiling():
+        shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(
+            f"{name} is {shape}: the head needs to know padding; give context_mask (batch, positions) too."
+        )
+    seen = (mask if mask.dtype == torch.bool else mask == 0)[:, 0]  # B T N
+    count = seen.shape[1]
+    start = len(past) if isinstance(past, StaticPast) else seen.shape[2] - count
+    new = seen[:, :, start : start + count]
+    real = new.diagonal(dim1=1, dim2=2)
+    expected = real[:, None] & torch.ones_like(new[0]).tril()
+    if documents is not None:
+        expected = expected & (documents[:, None] == documents[..., None])
+    if not torch.equal(new & real[..., None], expected & real[..., None]):
+        raise ValueError(
+            f"{name} of four dimensions lets positions see other words than those before them, which is what the head "
+            "reads. Give context_mask (batch, positions) to say that this is meant, and position_ids that start again "
+            "at each document."
+        )
+    return real

@@ -14,7 +14,7 @@ from transformers.utils import can_return_tuple
 from unbottle.hf.cache import refuse_foreign
 from unbottle.hf.head_inputs import documents_of, packed, refuse_empty, states
 from unbottle.hf.knob_scope import call_knobs
-from unbottle.hf.modeling import HeadMixin, two_dimensional
+from unbottle.hf.modeling import HeadMixin, padding_mask
 from unbottle.hf.outputs import shifted, without_logits
 from unbottle.hf.second_pass import SecondPass, refuse_second_pass
 
@@ -55,6 +55,11 @@ class CausalHead(HeadMixin):
         always_allowed: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> Any:
+        if kwargs.get("cache") is not None and input_ids is not None:
+            from unbottle.hf.integrations.continuous_batching import paged_step
+
+            step = {"attention_mask": attention_mask, "position_ids": position_ids, "use_cache": False}
+            return paged_step(self, input_ids, kwargs | step | {"logits_to_keep": logits_to_keep})
         refuse_foreign(past_key_values)
         refuse_empty(**{"input_ids": input_ids} if inputs_embeds is None else {"inputs_embeds": inputs_embeds})
         # As in transformers, not a parameter: the Trainer takes every parameter with "label" in its name for a column
@@ -62,8 +67,9 @@ class CausalHead(HeadMixin):
         shift_labels: Tensor | None = kwargs.pop("shift_labels", None)
         knobs = call_knobs(self, copy_bias, source_only, always_allowed)
         knobs.refuse_training(labels is not None or shift_labels is not None)
-        mask = two_dimensional(attention_mask, context_mask, "attention_mask")
-        documents = documents_of(position_ids, self._past_before(past_key_values), kwargs)
+        before = self._past_before(past_key_values)
+        documents = documents_of(position_ids, before, kwargs)
+        mask = padding_mask(attention_mask, context_mask, "attention_mask", past=before, documents=documents)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         if past_key_values is not None:
             kwargs["past_key_values"] = past_key_values

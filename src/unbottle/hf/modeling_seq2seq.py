@@ -16,7 +16,7 @@ from unbottle.head import Source
 from unbottle.hf.cache import refuse_foreign
 from unbottle.hf.head_inputs import refuse_empty, states
 from unbottle.hf.knob_scope import call_knobs
-from unbottle.hf.modeling import HeadMixin, two_dimensional
+from unbottle.hf.modeling import HeadMixin, padding_mask
 from unbottle.hf.outputs import without_logits
 from unbottle.hf.second_pass import refuse_second_pass
 
@@ -91,7 +91,8 @@ class Seq2SeqHead(HeadMixin):
             refuse_second_pass(self, past_key_values)
         knobs = call_knobs(self, copy_bias, source_only, always_allowed)
         knobs.refuse_training(labels is not None)
-        mask = two_dimensional(decoder_attention_mask, context_mask, "decoder_attention_mask")
+        before = self._past_before(past_key_values)
+        mask = padding_mask(decoder_attention_mask, context_mask, "decoder_attention_mask", past=before, documents=None)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         attentions = {} if output_attentions is None else {"output_attentions": output_attentions}
         if encoder_outputs is None:

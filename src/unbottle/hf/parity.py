@@ -16,7 +16,7 @@ from transformers.utils import ModelOutput
 
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
-from unbottle.hf.cache import find_state
+from unbottle.hf.cache import find_past
 from unbottle.hf.head_inputs import watched
 from unbottle.hf.model_with_head import ModelWithHead
 
@@ -128,8 +128,8 @@ def refuse_difference(model: ModelWithHead, before: Probe) -> None:
             "something that the head does not know",
         )
     cache = _run(model, before.inputs, use_cache=True).get("past_key_values")
-    state = find_state(cache) if isinstance(cache, Cache) else None
-    if cache is None or state is None or not state.get_seq_length() == int(cache.get_seq_length()) == after.shape[1]:
+    past = find_past(cache) if isinstance(cache, Cache) else None
+    if cache is None or past is None or not len(past) == int(cache.get_seq_length()) == after.shape[1]:
         raise _unsupported(model, "it keeps no past_key_values in which the head's state could be kept while decoding")
 
 

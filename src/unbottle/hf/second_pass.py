@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from unbottle.head import Past
-from unbottle.hf.cache import HeadState
+from unbottle.hf.cache import WithHeadState
 from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.ops import Words
 
@@ -73,7 +73,7 @@ class SecondPass:
     def _fresh_cache(self) -> Cache:
         """The context's keys and values, to be appended to without changing them."""
         fresh = DynamicCache()
-        fresh.layers = [copy.copy(layer) for layer in self.cache.layers if not isinstance(layer, HeadState)]
+        fresh.layers = [copy.copy(layer) for layer in self.cache.layers]
         return fresh
 
 
@@ -84,7 +84,9 @@ def refuse_second_pass(model: ModelWithHead, cache: Cache | None) -> None:
         why = "encoder-decoder models place their tokens themselves, so candidates can not share a place"
     elif not isinstance(cache, DynamicCache) or not cache.layers:
         why = "the first pass left no cache of keys and values (gradient checkpointing and static caches do that)"
-    elif any(type(layer) is not DynamicLayer for layer in cache.layers if not isinstance(layer, HeadState)):
+    elif any(
+        (layer.base if isinstance(layer, WithHeadState) else type(layer)) is not DynamicLayer for layer in cache.layers
+    ):
         why = "a sliding window forgets part of the context"
     if why:
         raise ValueError(f"wbwr can not run on this {model.base_class.__name__}: {why}.")

@@ -28,10 +28,10 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec
 from unbottle.head import Embedding, Head, HeadConfig, Knobs
 from unbottle.hf.configuration import HEAD, PREFIX, stored_head, take_off
 from unbottle.hf.output_scaling import Quirks
+from unbottle.hf.paged_state import Batch, PagedHead, as_bits, from_bits
 from unbottle.hf.weight_checks import HEAD_WEIGHTS, MISSING, UNEXPECTED, refuse_broken_values, refuse_wrong_weights
 from unbottle.ops import dots
 from unbottle.serve.models import BASES, LAYERS, reason_against
-from unbottle.serve.paged_state import Batch, PagedHead, as_bits, from_bits
 
 if TYPE_CHECKING:
     from typing import Any as Model  # what the mixin is mixed into: a model class of vLLM

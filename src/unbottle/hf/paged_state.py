@@ -1,8 +1,9 @@
 """A head whose past lies in the pages of an inference engine: one row of numbers for each token, found by its slot.
 
-Engines put the new tokens of all requests of a step one after the other, and keep what is remembered of a token in
-pages that requests share, give back and fill again. Here a contiguous `Past` is read out of the pages, the head does
-what it does everywhere, and what it pushed goes back into the pages.
+The third way to keep what a head remembers, beside `Past` (contiguous) and `StaticPast` (of fixed size); there is no
+maths in any of them. Engines put the new tokens of all requests of a step one after the other, and keep what is
+remembered of a token in pages that requests share, give back and fill again. Here a contiguous `Past` is read out of
+the pages, the head does what it does everywhere, and what it pushed goes back into the pages.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Layout:
 
     @property
     def id_columns(self) -> int:
-        return torch.int32.itemsize // self.dtype.itemsize
+        return _whole(self.dtype).itemsize // self.dtype.itemsize
 
     @property
     def text_columns(self) -> int:
@@ -78,11 +79,16 @@ class Layout:
 
 def as_bits(numbers: Int[Tensor, " P"], dtype: torch.dtype) -> Shaped[Tensor, "P C"]:
     """Whole numbers as the bits of a floating-point type, so that they can travel with states. Copying keeps bits."""
-    return numbers.to(torch.int32)[:, None].view(dtype)
+    return numbers.to(_whole(dtype))[:, None].view(dtype)
 
 
 def from_bits(bits: Shaped[Tensor, "*P C"]) -> Int[Tensor, "*P"]:
-    return bits.contiguous().view(torch.int32)[..., 0].long()
+    return bits.contiguous().view(_whole(bits.dtype))[..., 0].long()
+
+
+def _whole(dtype: torch.dtype) -> torch.dtype:
+    """The type of whole numbers whose bits fill one or two numbers of a floating-point type."""
+    return torch.int64 if dtype == torch.float64 else torch.int32
 
 
 @dataclass(frozen=True)
