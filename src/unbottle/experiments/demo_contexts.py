@@ -6,7 +6,7 @@ A head is trained for seconds on some words and sentences and tested on others, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import exp
 from random import Random
 from statistics import fmean
@@ -18,7 +18,6 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.data.analogy import RELATIONS, Analogy, WordPair, cases, own_pairs, rows, split
-from unbottle.eval.analogy import FLOOR
 from unbottle.eval.bootstrap import RatioStatistic, Resampling, interval
 from unbottle.experiments.presets import Json
 from unbottle.hf.head_inputs import layers_of, states
@@ -28,7 +27,10 @@ SHOWN = {  # pairs whose diagonal is drawn: never trained on, with any seed
     "family": (("king", "queen"), ("man", "woman")),
     "capital-common": (("Paris", "France"), ("Berlin", "Germany")),
 }
-HELD_OUT = 4  # every fourth sentence is kept for the test
+SENTENCES = {  # of the test: the one of the paper, and ours for persons. Those of templates.tsv are trained on
+    "place": "I went to {first} and {second} before, and I love one of the places more, which is",
+    "person": "I met the {first} and the {second} before, and I like one of the two more, which is the",
+}
 READ = 32  # contexts that the backbone reads at once
 
 
@@ -41,9 +43,6 @@ class ContextSettings:
     epochs: int = 4
     batch: int = 16
     lr: float = 3e-4
-
-    def to_dict(self) -> Json:
-        return asdict(self)
 
 
 def one_token_pairs(tokenizer: PreTrainedTokenizerBase) -> dict[str, list[WordPair]]:
@@ -62,18 +61,20 @@ def ambiguous_contexts(
 
     Each context comes twice, with its answers in both orders.
     """
-    rest = {relation: [pair for pair in known if pair not in SHOWN.get(relation, ())] for relation, known in pairs.items()}
+    rest = {
+        relation: [pair for pair in known if pair not in SHOWN.get(relation, ())] for relation, known in pairs.items()
+    }
     divided = split(rest, seed=seed)
     random = Random(f"demo {seed}")
     contexts: dict[str, list[Analogy]] = {"train": [], "test": shown_contexts()}
     for relation, parts in divided.items():
         words = {
-            "train": [*parts["train"], *parts["valid"]],
-            "test": [*SHOWN.get(relation, ()), *parts["test"]],
+            "train": parts["train"],
+            "test": [*SHOWN.get(relation, ()), *parts["valid"], *parts["test"]],
         }
         for part, total in (("train", settings.train), ("test", settings.test)):
             possible = cases(words[part], "diagonal")
-            sentences = templates(RELATIONS[relation], part)
+            sentences = sentences_of(RELATIONS[relation], part)
             number = len(possible) * len(sentences)
             for index in random.sample(range(number), min(total // (2 * len(divided)), number)):
                 case, sentence = divmod(index, len(sentences))
@@ -81,10 +82,9 @@ def ambiguous_contexts(
     return contexts
 
 
-def templates(about: str, part: str) -> list[str]:
-    """The sentences about places or persons of one part."""
-    known = [text for kind, text in rows("templates.tsv") if kind == about]
-    return [text for index, text in enumerate(known) if (index % HELD_OUT == 0) == (part == "test")]
+def sentences_of(about: str, part: str) -> list[str]:
+    """The sentences about a place or a person, to train on or to test with."""
+    return [text for kind, text in rows("templates.tsv") if kind == about] if part == "train" else [SENTENCES[about]]
 
 
 def both_orders(relation: str, part: str, template: str, answers: WordPair, others: WordPair) -> list[Analogy]:
@@ -104,9 +104,16 @@ def both_orders(relation: str, part: str, template: str, answers: WordPair, othe
 def shown_contexts() -> list[Analogy]:
     """The contexts whose four words are drawn, one for each relation of SHOWN."""
     return [
-        both_orders(relation, "test", templates(RELATIONS[relation], "test")[0], (a, d), (b, c))[0]
+        both_orders(relation, "test", SENTENCES[RELATIONS[relation]], (a, d), (b, c))[0]
         for relation, ((a, b), (c, d)) in SHOWN.items()
     ]
+
+
+def sentences() -> list[str]:
+    """All words in all sentences, so that a tokenizer that is trained here knows the words as tokens."""
+    texts = [text for about in SENTENCES for part in ("train", "test") for text in sentences_of(about, part)]
+    words = [word for relation in SHOWN for pair in own_pairs()[relation] for word in pair]
+    return [text.format(first=word, second=word) for word in words for text in texts]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +132,10 @@ class StoredContexts:
         """Read all contexts once, with a model that has a head."""
         spelled = [tokenizer(context.prompt, add_special_tokens=False)["input_ids"] for context in contexts]
         words = [
-            [tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0] for word in (*item.answers, *item.distractors)]
+            [
+                tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0]
+                for word in (*item.answers, *item.distractors)
+            ]
             for item in contexts
         ]
         longest = max(map(len, spelled))
