@@ -71,8 +71,8 @@ def format_text(result: Json) -> str:
             f"{text['test']['tokens']:,} held out.\nPerplexity, and how often the first guess is right\n"
             + groups(result["groups"]),
             *([f"Where CPR helps most\n{sentence(gained)}"] if gained else []),
-            f"3. What it costs. {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, stays as it is; "
-            f"{model['about']}.\n" + heads(result),
+            f"3. What it costs. {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, stays as it "
+            f"is; {model['about']}.\n" + heads(result),
             *([costs(result["cost"])] if result["cost"] else []),
             result["verdict"]["said"],
             f"Compare both models in a browser:  unbottle app {models['softmax']} {models['cpr']} --open\n"

@@ -63,6 +63,7 @@ MODELS = {  # of the demo: title and explanation
     "c": ("C head", "Softmax + C + Mi: words of the context have a vector of their own"),
     "cpr": ("CPR head", "Softmax + CPR + Mi: words of the context and the most likely words have vectors of their own"),
 }
+SHOWN = ("before", "softmax", "cpr")  # the models whose bars are drawn
 TOKENS = {  # groups of tokens of the demo
     "names": "names",
     "context": "words used before",
@@ -76,7 +77,7 @@ def headline(result: Json) -> str:
     """The result in one sentence."""
     ratio = result["verdict"]["ratio"]
     times = f"{ratio:.1f} times less" if ratio >= 1 else f"{1 / ratio:.1f} times more"
-    return f"When the next word is one of two, a model with a CPR head hesitates {times} than with a softmax head"
+    return f"Two possible next words: a CPR head is {times} perplexed than a softmax head"
 
 
 def demo_sections(result: Json) -> list[Section]:
@@ -115,7 +116,8 @@ def demo_sections(result: Json) -> list[Section]:
 def word_bars(contexts: Json) -> Json:
     """The probabilities of four words before and after training, first seed."""
     entries = [
-        {"title": MODELS[name][0], "tip": MODELS[name][1], "colour": colour.css} for name, colour in COLOURS.items()
+        {"title": MODELS[name][0], "tip": MODELS[name][1], "hollow": name == "before", "colour": COLOURS[name].css}
+        for name in SHOWN
     ]
     panels = [
         {
@@ -127,10 +129,11 @@ def word_bars(contexts: Json) -> Json:
                     "bars": [
                         {
                             "model": MODELS[name][0],
-                            "colour": colour.css,
+                            "hollow": name == "before",
+                            "colour": COLOURS[name].css,
                             "value": contexts["models"][name][0]["shown"][number][place],
                         }
-                        for name, colour in COLOURS.items()
+                        for name in SHOWN
                     ],
                 }
                 for place, word in enumerate(shown["words"])
@@ -148,7 +151,7 @@ def context_chart(models: Mapping[str, Sequence[Json]]) -> dict[str, object]:
         values = [run["perplexity"] for run in runs]
         low, high = (min(values), max(values)) if len(values) > 1 else runs[0]["interval"] or (None, None)
         title, explanation = MODELS[name]
-        colour = COLOURS.get(name, COLOURS["softmax"]).css
+        colour = COLOURS[name].css
         mean = fmean(values)
         dots.append(
             Dot(label=title, tip=explanation, value=mean, text=f"{mean:.1f}", low=low, high=high, colour=colour)
@@ -169,7 +172,7 @@ def context_table(models: Mapping[str, Sequence[Json]]) -> Table:
     return Table(
         [*header, "anything else"],
         [
-            [*row, f"{1 - fmean(run['answers'] + run['between'] for run in runs):.0%}"]
+            [*row, f"{max(0.0, 1 - fmean(run['answers'] + run['between'] for run in runs)):.0%}"]
             for row, runs in zip(rows, models.values(), strict=True)
         ],
     )
@@ -197,9 +200,9 @@ def group_table(groups: Mapping[str, Json]) -> Table:
     rows = []
     for name in (name for name in TOKENS if name in groups):
         models, share = groups[name]["models"], groups[name]["share"]
-        perplexities = [Estimate.of(models[model]["perplexity"]).show() for model in COLOURS]
-        guesses = [f"{fmean(models[model]['accuracy']):.1%}" for model in ("softmax", "cpr")]
-        rows.append([tip(TOKENS[name], f"{share:.0%} of the tokens"), *perplexities, " → ".join(guesses)])
+        perplexities = [Estimate.of(models[model]["perplexity"]).show() for model in SHOWN]
+        guesses = [f"{100 * fmean(models[model]['accuracy']):.0f}" for model in ("softmax", "cpr")]
+        rows.append([tip(TOKENS[name], f"{share:.0%} of the tokens"), *perplexities, " → ".join(guesses) + " %"])
     header = [tip("perplexity of", PERPLEXITY), "as it is", "softmax", "CPR", tip("first guess right", "softmax → CPR")]
     return Table(header, rows)
 
