@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.bench.run import machine
-from unbottle.data import Windows
+from unbottle.data import Windows, tokens_of
 from unbottle.eval.inference import LanguageModel
 from unbottle.eval.proper_nouns import Identifiers, Tagger
 from unbottle.experiments.compare import CPR, ROWS, SOFTMAX, CompareWorkspace, Comparison
@@ -69,6 +70,7 @@ class DemoPreset(Comparison):
     base: Settings | None = None
     wheel: ModelWheel | None = None  # None: the backbone is trained from scratch
     base_tokens: int = 0  # to train it on
+    base_sentences: int = 0  # of ambiguous contexts, so that it knows their words
     base_windows_per_file: int = 0  # maximum
     windows_per_file: int = 2  # maximum: many files say more than long ones
     contexts: ContextSettings = field(default_factory=ContextSettings)
@@ -83,6 +85,7 @@ class DemoPreset(Comparison):
         from_scratch = {
             "vocabulary": self.vocabulary,
             "tokens": self.base_tokens,
+            "sentences": self.base_sentences,
             "each": self.base_windows_per_file,
             "config": backbone.config,
             "settings": self.base and self.base.to_dict(),
@@ -104,6 +107,7 @@ class DemoPreset(Comparison):
 HEADS = replace(ROWS, lr=3e-4, device="cpu")
 FROM_SCRATCH = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
 TINY_GPT2 = "a tiny GPT-2"
+WORD_WEIGHT = 10  # how often a tokenizer that is trained here reads the ambiguous contexts: their words become tokens
 DEMO_PRESETS = {
     preset.name: preset
     for preset in (
@@ -124,7 +128,8 @@ DEMO_PRESETS = {
                 TINY_GPT2: Backbone(config={"n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256, **NO_DROPOUT})
             },
             base=FROM_SCRATCH,
-            base_tokens=307_200,
+            base_tokens=245_760,
+            base_sentences=2_000,
             base_windows_per_file=12,
             vocabulary=2560,
             train_tokens=40_960,
@@ -141,6 +146,7 @@ DEMO_PRESETS = {
             },
             base=replace(FROM_SCRATCH, batch=4, length=64),
             base_tokens=2_000,
+            base_sentences=20,
             base_windows_per_file=4,
             vocabulary=1400,
             train_tokens=640,
@@ -215,12 +221,15 @@ class DemoWorkspace(CompareWorkspace):
         return super().tokenizer_of(size) if self.preset.wheel is None else load_tokenizer(self.base(size))
 
     def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
-        return train_tokenizer([*self.text.texts("base"), *sentences()], size)
+        return train_tokenizer([*self.text.texts("base"), *sentences() * WORD_WEIGHT], size)
 
     def base_data(self, size: str) -> Windows:
         preset = self.preset
         assert preset.base is not None
-        return self._windows("base", preset.base.length, preset.base_tokens, preset.base_windows_per_file)
+        length = preset.base.length
+        library = self._windows("base", length, preset.base_tokens, preset.base_windows_per_file)
+        words = tokens_of([{"text": "\n".join(sentences()[: preset.base_sentences])}], self.tokenizer)
+        return Windows(np.concatenate([library.tokens, words]), length, whole=True)
 
     @cached_property
     def parts(self) -> dict[str, Windows]:
@@ -287,6 +296,7 @@ def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
             train_head(model, stored["train"], settings, seed=seed, progress=report)
         models[name] = evaluate_head(model, stored["test"], num_shown) | {"seconds": time.monotonic() - started}
     workspace.progress = progress
+    steps.finish()
     return {"train": len(contexts["train"]), "test": len(contexts["test"]) - num_shown, "models": models}
 
 
@@ -413,7 +423,7 @@ def demo_result(workspace: DemoWorkspace, contexts: Json, text: Json) -> Json:
 def describe_model(preset: DemoPreset) -> Json:
     """What the backbone is, and its licence."""
     if preset.wheel is None:
-        about = f"trained from scratch on {preset.base_tokens:,} tokens of other files of the same library"
+        about = f"trained from scratch on {preset.base_tokens:,} tokens of other files and on such sentences"
         return {"title": TINY_GPT2, "about": about, "licence": None}
     about = f"from the package {preset.wheel} on the package index: {preset.wheel.made}"
     return {"title": preset.wheel.title, "about": about, "licence": preset.wheel.licence}

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from unbottle.data.analogy import RELATIONS, Analogy, WordPair, cases, own_pairs, rows, split
+from unbottle.data.analogy import RELATIONS, Analogy, WordPair, analogies, cases, own_pairs, rows, split, training_text
 from unbottle.eval.bootstrap import RatioStatistic, Resampling, interval
 from unbottle.experiments.presets import Json
 from unbottle.hf.head_inputs import layers_of, states
@@ -110,10 +110,11 @@ def shown_contexts() -> list[Analogy]:
 
 
 def sentences() -> list[str]:
-    """All words in all sentences, so that a tokenizer that is trained here knows the words as tokens."""
-    texts = [text for about in SENTENCES for part in ("train", "test") for text in sentences_of(about, part)]
-    words = [word for relation in SHOWN for pair in own_pairs()[relation] for word in pair]
-    return [text.format(first=word, second=word) for word in words for text in texts]
+    """Sentences to train on with all words, those of the test too, for a backbone that is trained from scratch.
+
+    A pretrained one has seen all words as well; heads are tested on words that no head was trained on.
+    """
+    return training_text(analogies(kinds=("diagonal",), relations=tuple(SHOWN)))
 
 
 @dataclass(frozen=True, kw_only=True)
