@@ -107,7 +107,7 @@ class DemoPreset(Comparison):
 HEADS = replace(ROWS, lr=3e-4, device="cpu")
 FROM_SCRATCH = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
 TINY_GPT2 = "a tiny GPT-2"
-WORD_WEIGHT = 10  # how often a tokenizer that is trained here reads the ambiguous contexts: their words become tokens
+WORD_WEIGHT = 30  # how often a tokenizer that is trained here reads the ambiguous contexts: their words become tokens
 DEMO_PRESETS = {
     preset.name: preset
     for preset in (

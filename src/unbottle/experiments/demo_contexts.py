@@ -31,6 +31,7 @@ SENTENCES = {  # of the test: the one of the paper, and ours for persons. Those 
     "place": "I went to {first} and {second} before, and I love one of the places more, which is",
     "person": "I met the {first} and the {second} before, and I like one of the two more, which is the",
 }
+FEWEST = 7  # pairs of a relation: two are shown, and two for each part make a diagonal
 READ = 32  # contexts that the backbone reads at once
 
 
@@ -46,12 +47,13 @@ class ContextSettings:
 
 
 def one_token_pairs(tokenizer: PreTrainedTokenizerBase) -> dict[str, list[WordPair]]:
-    """The word pairs of the package of which both words are one token each."""
+    """The word pairs of the package of which both words are one token each, where a relation has enough of them."""
 
     def is_token(word: str) -> bool:
         return len(tokenizer(f" {word}", add_special_tokens=False)["input_ids"]) == 1
 
-    return {relation: [pair for pair in pairs if all(map(is_token, pair))] for relation, pairs in own_pairs().items()}
+    known = {relation: [pair for pair in pairs if all(map(is_token, pair))] for relation, pairs in own_pairs().items()}
+    return {relation: pairs for relation, pairs in known.items() if len(pairs) >= FEWEST}
 
 
 def ambiguous_contexts(
