@@ -84,7 +84,7 @@ def test_real_text_is_measured_by_groups_of_tokens(finished: Path) -> None:
             "softmax": SEEDS,
             "cpr": SEEDS,
         }
-        assert group["low"] <= group["change"] <= group["high"]
+        assert group["low"] is None or group["low"] <= group["change"] <= group["high"]
     assert result["text"]["licence"] == "PSF License Agreement"
     assert result["heads"]["cpr"]["seconds"] > 0
     assert result["cost"] == []  # --thorough measures it
@@ -186,7 +186,7 @@ def test_interrupted_and_resumed(
         return train(model, *args, **options)
 
     monkeypatch.setattr(workspace, "train_lm", stopped)
-    one_seed = ["demo", "--plan", "tiny", "--seeds", "1", "--output", str(half_done)]
+    one_seed = ["demo", "--plan", "tiny", "--output", str(half_done)]
     assert main(one_seed) == 130
     assert capsys.readouterr().err.endswith("Interrupted. Rerun the same command to resume.\n")
     assert not (half_done / "result.json").exists()
@@ -202,13 +202,13 @@ def test_interrupted_and_resumed(
     assert found["sentences"] == wanted["sentences"]
 
 
-def refused(capsys: pytest.CaptureFixture, *args: str) -> str:
+def refused(capsys: pytest.CaptureFixture, *args: str, after_act_one: bool = False) -> str:
     assert main(["demo", *args]) == 2
     out, err = capsys.readouterr()
     errors = [text for text in err.splitlines() if text.startswith("unbottle: error: ")]
     assert len(errors) == 1
     assert "Traceback" not in err
-    assert out == ""
+    assert out.startswith("1. The problem. ") if after_act_one else out == ""
     return errors[0]
 
 
@@ -228,7 +228,7 @@ def test_a_full_disk(half_done: Path, small_library: None, capsys, monkeypatch: 
         raise RuntimeError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("unbottle.train.hidden_state_cache.save_file", full)
-    said = refused(capsys, "--plan", "tiny", "--output", str(half_done))
+    said = refused(capsys, "--plan", "tiny", "--output", str(half_done), after_act_one=True)
     assert said.endswith("free some space and rerun the same command to resume.")
 
 
@@ -262,5 +262,5 @@ def test_a_diverged_training_is_named(
         raise DivergenceError("loss is NaN at step 2, on rows 1, 2")
 
     monkeypatch.setattr(workspace, "train_lm", diverging)
-    said = refused(capsys, "--plan", "tiny", "--seeds", "1", "--output", str(half_done))
+    said = refused(capsys, "--plan", "tiny", "--output", str(half_done), after_act_one=True)
     assert said.endswith("training of cpr, seed 0, diverged: loss is NaN at step 2")
