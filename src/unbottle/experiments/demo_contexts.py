@@ -39,7 +39,7 @@ READ = 32  # contexts that the backbone reads at once
 class ContextSettings:
     """Contexts, and how heads are trained on them. One learning rate for all heads: the best one for the softmax."""
 
-    train: int = 480
+    train: int = 320
     test: int = 160
     epochs: int = 4
     batch: int = 16
