@@ -68,7 +68,7 @@ def tokenizer():
 def test_left_padding_changes_nothing(method: str, tokenizer) -> None:
     """Log-probabilities of padded rows from stored states, against the model on one prompt at a time."""
     model = unbottle.attach(tiny_causal.model("plain", len(tokenizer)), method).eval()
-    items = ambiguous_contexts(one_token_pairs(tokenizer), ContextSettings(train=8, test=8), seed=0)["test"]
+    items = ambiguous_contexts(one_token_pairs(tokenizer), ContextSettings(train=16, test=8), seed=0)["train"]
     stored = StoredContexts.read(model, tokenizer, items, quiet)
     assert 0 in stored.mask
     found = stored.log_probabilities(model, torch.arange(len(items)))
