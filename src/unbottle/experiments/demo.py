@@ -282,11 +282,12 @@ def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
     settings, size, progress = workspace.preset.contexts, workspace.size, workspace.progress
     steps = Steps(progress, 2 + len(CONTEXT_METHODS))
     with steps.step("ambiguous contexts", 2) as workspace.progress:
-        model, tokenizer = workspace.untrained(size), workspace.tokenizer
-        contexts = ambiguous_contexts(one_token_pairs(tokenizer), settings, seed=seed)
-        stored = {
-            part: StoredContexts.read(model, tokenizer, items, workspace.progress) for part, items in contexts.items()
-        }
+        with workspace.phase(0, 0.4):  # where a model is downloaded or trained
+            model, tokenizer = workspace.untrained(size), workspace.tokenizer
+        contexts, stored = ambiguous_contexts(one_token_pairs(tokenizer), settings, seed=seed), {}
+        for part, start, end in (("train", 0.4, 0.8), ("test", 0.8, 1)):
+            with workspace.phase(start, end):
+                stored[part] = StoredContexts.read(model, tokenizer, contexts[part], workspace.progress)
     num_shown = len(shown_contexts())
     models = {BEFORE: evaluate_head(model, stored["test"], num_shown)}
     for name, method in CONTEXT_METHODS.items():
