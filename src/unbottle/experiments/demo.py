@@ -51,6 +51,7 @@ from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import FINISH, Steps, run_experiment
 from unbottle.experiments.workspace import load_tokenizer
 from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
+from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import NO_CODE
 from unbottle.progress import Progress
 from unbottle.train import Settings
@@ -263,7 +264,7 @@ class DemoWorkspace(CompareWorkspace):
 
 def run_contexts(workspace: DemoWorkspace, *, seeds: int) -> Json:
     """Heads trained on ambiguous contexts, and tested on other words in another sentence, with each seed."""
-    runs = [
+    runs: list[Json] = [
         workspace.cached(f"contexts-{seed}", lambda seed=seed: measure_contexts(workspace, seed))
         for seed in range(seeds)
     ]  # type: ignore[misc]
@@ -283,7 +284,7 @@ def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
     steps = Steps(progress, 2 + len(CONTEXT_METHODS))
     with steps.step("ambiguous contexts", 2) as workspace.progress:
         with workspace.phase(0, 0.4):  # where a model is downloaded or trained
-            model, tokenizer = workspace.untrained(size), workspace.tokenizer
+            model, tokenizer = cast(HeadMixin, workspace.untrained(size)), workspace.tokenizer
         contexts, stored = ambiguous_contexts(one_token_pairs(tokenizer), settings, seed=seed), {}
         for part, start, end in (("train", 0.4, 0.8), ("test", 0.8, 1)):
             with workspace.phase(start, end):
@@ -293,7 +294,7 @@ def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
     for name, method in CONTEXT_METHODS.items():
         spec, started = RowSpec.parse(method), time.monotonic()
         with steps.step(f"{spec.title} on ambiguous contexts", 1) as report:
-            model = workspace.with_new_head(spec, seed, size)
+            model = cast(HeadMixin, workspace.with_new_head(spec, seed, size))
             train_head(model, stored["train"], settings, seed=seed, progress=report)
         models[name] = evaluate_head(model, stored["test"], num_shown) | {"seconds": time.monotonic() - started}
     workspace.progress = progress

@@ -15,12 +15,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from unbottle.data.analogy import RELATIONS, Analogy, WordPair, analogies, cases, own_pairs, rows, split, training_text
 from unbottle.eval.bootstrap import RatioStatistic, Resampling, interval
 from unbottle.experiments.presets import Json
 from unbottle.hf.head_inputs import layers_of, states
+from unbottle.hf.modeling import HeadMixin
 from unbottle.progress import Progress
 
 SHOWN = {  # pairs whose diagonal is drawn: never trained on, with any seed
@@ -130,7 +131,7 @@ class StoredContexts:
 
     @classmethod
     def read(
-        cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, contexts: Sequence[Analogy], progress: Progress
+        cls, model: HeadMixin, tokenizer: PreTrainedTokenizerBase, contexts: Sequence[Analogy], progress: Progress
     ) -> StoredContexts:
         """Read all contexts once, with a model that has a head."""
         spelled = [tokenizer(context.prompt, add_special_tokens=False)["input_ids"] for context in contexts]
@@ -154,22 +155,20 @@ class StoredContexts:
                 progress(min(start + READ, len(ids)), len(ids), "reading ambiguous contexts")
         return cls(layers=torch.cat(layers), ids=ids, mask=mask, words=torch.tensor(words))
 
-    def log_probabilities(self, model: PreTrainedModel, chosen: Tensor) -> Float[Tensor, "B 4"]:
+    def log_probabilities(self, model: HeadMixin, chosen: Tensor) -> Float[Tensor, "B 4"]:
         """Of the four words of each chosen context, at its end."""
         here = states(self.layers[chosen], self.ids[chosen], self.mask[chosen], None, past=None)
-        logits = model._predict(  # type: ignore[operator]
-            here, past=None, labels=None, num_items=None, logits_to_keep=1, skip_logits=False
-        ).logits[:, -1]
-        log_probs: Tensor = logits.log_softmax(-1).gather(-1, self.words[chosen])
-        return log_probs
+        prediction = model._predict(here, past=None, labels=None, num_items=None, logits_to_keep=1, skip_logits=False)
+        assert prediction.logits is not None
+        return prediction.logits[:, -1].log_softmax(-1).gather(-1, self.words[chosen])
 
 
 def train_head(
-    model: PreTrainedModel, contexts: StoredContexts, settings: ContextSettings, *, seed: int, progress: Progress
+    model: HeadMixin, contexts: StoredContexts, settings: ContextSettings, *, seed: int, progress: Progress
 ) -> None:
     """Train the head alone: the mean of -log p of both answers, AdamW with a rate that falls linearly to 0."""
     model.requires_grad_(False)
-    head = model.get_submodule("head").requires_grad_(True).train()
+    head = model.head.requires_grad_(True).train()
     optimizer = torch.optim.AdamW(head.parameters(), lr=settings.lr, weight_decay=0.0)
     size = len(contexts.ids)
     steps = settings.epochs * -(-size // settings.batch)
@@ -188,7 +187,7 @@ def train_head(
 
 
 @torch.no_grad()
-def evaluate_head(model: PreTrainedModel, contexts: StoredContexts, num_shown: int) -> Json:
+def evaluate_head(model: HeadMixin, contexts: StoredContexts, num_shown: int) -> Json:
     """Perplexity of the two answers, and the probability of the answers and of the words between them.
 
     The first `num_shown` contexts are only drawn: the four probabilities of each.
