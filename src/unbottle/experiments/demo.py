@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
@@ -265,9 +265,8 @@ class DemoWorkspace(CompareWorkspace):
 def run_contexts(workspace: DemoWorkspace, *, seeds: int) -> Json:
     """Heads trained on ambiguous contexts, and tested on other words in another sentence, with each seed."""
     runs: list[Json] = [
-        workspace.cached(f"contexts-{seed}", lambda seed=seed: measure_contexts(workspace, seed))
-        for seed in range(seeds)
-    ]  # type: ignore[misc]
+        workspace.cached(f"contexts-{seed}", partial(measure_contexts, workspace, seed)) for seed in range(seeds)
+    ]
     return {
         "methods": CONTEXT_METHODS,
         "settings": asdict(workspace.preset.contexts),
