@@ -38,7 +38,7 @@ READ = 32  # contexts that the backbone reads at once
 
 @dataclass(frozen=True, kw_only=True)
 class ContextSettings:
-    """Contexts, and how heads are trained on them. One learning rate for all heads: the best one for the softmax."""
+    """Contexts, and how heads are trained on them: all of them alike, with one learning rate."""
 
     train: int = 320
     test: int = 160
