@@ -100,7 +100,7 @@ def groups(values: Json) -> str:
 def sentence(text: Json) -> str:
     """A sentence with the words that became more likely, and what set them."""
     softmax, cpr = (text["probabilities"][name] for name in ("softmax", "cpr"))
-    order = sorted(range(len(cpr)), key=lambda place: softmax[place] / max(cpr[place], 1e-9))[:3]
+    order = sorted(range(len(cpr)), key=lambda place: softmax[place] - cpr[place])[:3]
     words = [
         f"{text['tokens'][place].strip()!r} {softmax[place]:.1%} -> {cpr[place]:.1%} ({text['partitions'][place]})"
         for place in order
