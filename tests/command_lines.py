@@ -48,7 +48,7 @@ class Line:
 
 LINES = {
     "demo": Line(
-        works="--plan tiny --seeds 1 --output {output}", interrupt="unbottle.experiments.demo:run_demo", quick=False,
+        works="--plan tiny --output {output}", interrupt="unbottle.experiments.demo:run_contexts", quick=False,
         method="it compares two methods of its own", file="its text is the standard library", model="it has its own",
         elsewhere=("--plan full --seeds 1 --output {output} --cache {wrong}",),
     ),

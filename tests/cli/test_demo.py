@@ -16,7 +16,8 @@ import unbottle
 from unbottle.cli.main import main
 from unbottle.experiments import demo, workspace
 from unbottle.experiments.corpora import standard_library
-from unbottle.experiments.demo import DEMO_PRESETS, METHODS, SECONDS
+from unbottle.experiments.demo import CONTEXT_METHODS, DEMO_PRESETS, METHODS
+from unbottle.report.sections import headline
 
 SEEDS = 2
 ROWS_DONE = (("plain", 0), (METHODS["softmax"], 0))
@@ -56,34 +57,48 @@ def read(folder: Path, name: str = "result") -> dict:
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def test_everything_is_found(finished: Path) -> None:
-    result = read(finished)
-    assert {name: len(runs) for name, runs in result["perplexity"].items()} == {"before": 1, "softmax": 2, "cpr": 2}
-    tokens = {run["tokens"] for runs in result["perplexity"].values() for run in runs}
-    assert len(tokens) == 1  # all of the same held-out tokens
-    groups = [
-        {name: group["tokens"] for name, group in run["groups"].items()}
-        for runs in result["perplexity"].values()
-        for run in runs
+def test_ambiguous_contexts_are_measured_with_every_head_and_seed(finished: Path) -> None:
+    contexts = read(finished)["contexts"]
+    assert {name: len(runs) for name, runs in contexts["models"].items()} == dict.fromkeys(
+        ("before", *CONTEXT_METHODS), SEEDS
+    )
+    for runs in contexts["models"].values():
+        for run in runs:
+            assert run["perplexity"] >= 2
+            assert 0 <= run["answers"] + run["between"] <= 1
+            assert [len(probabilities) for probabilities in run["shown"]] == [4, 4]
+    assert [shown["words"] for shown in contexts["shown"]] == [
+        ["king", "woman", "queen", "man"],
+        ["Paris", "Germany", "France", "Berlin"],
     ]
-    assert all(each == groups[0] for each in groups)
-    assert {probed["model"] for probed in result["words"]["found"]} == {"before", "softmax", "cpr"}
-    assert {*result["order"]} == {"before", "softmax", "cpr"}
-    assert {(row["measure"], row["method"]) for row in result["cost"]} == {
-        (measure, method) for measure in ("forward", "decode") for method in ("plain", *METHODS.values())
-    }
+
+
+def test_real_text_is_measured_by_groups_of_tokens(finished: Path) -> None:
+    result = read(finished)
+    groups = result["groups"]
+    assert groups["all"]["share"] == 1
+    assert groups["context"]["share"] + groups["new"]["share"] == pytest.approx(1)
+    for group in groups.values():
+        assert {name: len(model["perplexity"]) for name, model in group["models"].items()} == {
+            "before": 1,
+            "softmax": SEEDS,
+            "cpr": SEEDS,
+        }
+        assert group["low"] is None or group["low"] <= group["change"] <= group["high"]
     assert result["text"]["licence"] == "PSF License Agreement"
-    assert result["seconds"]["cpr, seed 1"] > 0
+    assert result["heads"]["cpr"]["seconds"] > 0
+    assert result["cost"] == []  # --thorough measures it
     assert read(finished, "config")["command"] == "demo"
 
 
 def test_the_verdict_is_that_of_the_numbers(finished: Path) -> None:
     result = read(finished)
-    losses = {name: [run["loss"] for run in result["perplexity"][name]] for name in METHODS}
-    assert result["verdict"]["softmax"] == pytest.approx(losses["softmax"])
-    assert result["verdict"]["cpr"] == pytest.approx(losses["cpr"])
-    assert result["verdict"]["wins"] == sum(b < a for a, b in zip(*losses.values(), strict=True))
-    assert f"{math.exp(sum(losses['cpr']) / SEEDS):.2f} against" in result["verdict"]["said"]
+    softmax, cpr = ([run["perplexity"] for run in result["contexts"]["models"][name]] for name in METHODS)
+    assert result["verdict"]["ratios"] == pytest.approx([one / other for one, other in zip(softmax, cpr, strict=True)])
+    models = result["groups"]["all"]["models"]
+    means = [math.prod(models[name]["perplexity"]) ** (1 / SEEDS) for name in METHODS]
+    assert result["groups"]["all"]["change"] == pytest.approx(means[1] / means[0] - 1)
+    assert f"{result['groups']['all']['change']:+.1%}" in result["verdict"]["said"]
 
 
 def test_both_heads_were_trained_alike(finished: Path) -> None:
@@ -105,25 +120,25 @@ def test_the_models_load(finished: Path) -> None:
 
 def test_the_page_needs_nothing_else(finished: Path) -> None:
     text = (finished / "report.html").read_text(encoding="utf-8")
-    assert {"svg", "table"} <= {*read_page(text).tags}
+    assert {"figure", "table"} <= {*read_page(text).tags}
     assert read(finished)["verdict"]["said"].split(":")[0] in text
+    assert text.index("king") < text.index("words used before") < text.index("What it costs") < text.index("verdict")
     assert "PSF License Agreement" in text
 
 
 def test_the_page_can_be_made_again(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     page = tmp_path / "again.html"
-    title = "Unbottle: a softmax head and a CPR head, side by side"
+    title = headline(read(finished))
     assert main(["report", str(finished), "--output", str(page), "--title", title]) == 0
     assert page.read_text(encoding="utf-8") == (finished / "report.html").read_text(encoding="utf-8")
-    assert capsys.readouterr().out == f"Written to {page}: 1 run, 7 sections\n"
+    assert capsys.readouterr().out == f"Written to {page}: 1 run, 6 sections\n"
 
 
 def test_a_second_time_nothing_is_done_again(
     finished: Path, small_library: None, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace, "train_lm", lambda *args, **options: pytest.fail("trained again"))
-    monkeypatch.setattr("unbottle.experiments.compare.perplexity", lambda *args, **options: pytest.fail("done again"))
-    for name in ("probe", "order_bias", "measure_cost", "marked_text"):
+    for name in ("train_head", "measure_cost", "marked_text"):
         monkeypatch.setattr(demo, name, lambda *args, **options: pytest.fail("done again"))
     before = read(finished)
     assert main(line(finished)) == 0
@@ -131,11 +146,12 @@ def test_a_second_time_nothing_is_done_again(
     assert read(finished) == before
     assert err == ""
     shown = out.splitlines()
-    assert shown[0].startswith("Model: a tiny GPT-2, ")
+    assert shown[0].startswith("1. The problem. ")
     assert before["verdict"]["said"] in shown
     assert f"Written to {finished}: config.json, result.json" in shown
-    model = str(finished / "cpr" / "model")
-    assert shown[-1] == f"See {finished / 'report.html'}; in Python: import unbottle; model = unbottle.load({model!r})"
+    softmax, cpr = (str(finished / name / "model") for name in METHODS)
+    assert f"Compare both models in a browser:  unbottle app {softmax} {cpr} --open" in shown
+    assert shown[-1] == f"See {finished / 'report.html'}"
 
 
 @pytest.fixture
@@ -148,7 +164,7 @@ def half_done(finished: Path, tmp_path: Path) -> Path:
     results["rows"] = [row for row in results["rows"] if (row["method"], row["seed"]) in ROWS_DONE]
     (folder / "found" / "results.json").write_text(json.dumps(results | {"together": {}}), encoding="utf-8")
     for path in [*(folder / "found").iterdir(), folder / "result.json", folder / "report.html"]:
-        if path.name not in ("results.json", "states.json"):
+        if path.name not in ("results.json", "contexts-0.json"):
             path.unlink()
     return folder
 
@@ -170,7 +186,7 @@ def test_interrupted_and_resumed(
         return train(model, *args, **options)
 
     monkeypatch.setattr(workspace, "train_lm", stopped)
-    one_seed = ["demo", "--plan", "tiny", "--seeds", "1", "--output", str(half_done)]
+    one_seed = ["demo", "--plan", "tiny", "--output", str(half_done)]
     assert main(one_seed) == 130
     assert capsys.readouterr().err.endswith("Interrupted. Rerun the same command to resume.\n")
     assert not (half_done / "result.json").exists()
@@ -180,17 +196,19 @@ def test_interrupted_and_resumed(
     assert err.startswith("  0%  demo, a tiny GPT-2, Softmax + CPR:20,100 + Mi, seed 0")
     assert "100%  done" in err
     found, wanted = read(half_done), read(finished)
-    assert found["perplexity"]["cpr"] == wanted["perplexity"]["cpr"][:1]
-    assert found["words"] == wanted["words"]
+    for group, values in found["groups"].items():
+        for model, numbers in values["models"].items():
+            assert numbers["perplexity"] == wanted["groups"][group]["models"][model]["perplexity"][:1]
+    assert found["sentences"] == wanted["sentences"]
 
 
-def refused(capsys: pytest.CaptureFixture, *args: str) -> str:
+def refused(capsys: pytest.CaptureFixture, *args: str, after_act_one: bool = False) -> str:
     assert main(["demo", *args]) == 2
     out, err = capsys.readouterr()
     errors = [text for text in err.splitlines() if text.startswith("unbottle: error: ")]
     assert len(errors) == 1
     assert "Traceback" not in err
-    assert out == ""
+    assert out.startswith("1. The problem. ") if after_act_one else out == ""
     return errors[0]
 
 
@@ -210,7 +228,7 @@ def test_a_full_disk(half_done: Path, small_library: None, capsys, monkeypatch: 
         raise RuntimeError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("unbottle.train.hidden_state_cache.save_file", full)
-    said = refused(capsys, "--plan", "tiny", "--output", str(half_done))
+    said = refused(capsys, "--plan", "tiny", "--output", str(half_done), after_act_one=True)
     assert said.endswith("free some space and rerun the same command to resume.")
 
 
@@ -235,28 +253,6 @@ def test_dry_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_every_preset_has_times_for_the_progress_bar() -> None:
-    assert {*SECONDS} == {*DEMO_PRESETS}
-    assert len({tuple(seconds) for seconds in SECONDS.values()}) == 1
-
-
-def test_a_demo_that_an_earlier_version_began_is_resumed(
-    finished: Path, small_library: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its numbers were in found/perplexity-NAME-SEED.json, and demo.json said what it was."""
-    folder = tmp_path / "earlier"
-    shutil.copytree(finished, folder)
-    names = {"plain": "before"} | {method: name for name, method in METHODS.items()}
-    for row in read(folder / "found", "results")["rows"]:
-        path = folder / "found" / f"perplexity-{names[row['method']]}-{row['seed']}.json"
-        path.write_text(json.dumps(row["found"]), encoding="utf-8")
-    (folder / "found" / "results.json").unlink()
-    monkeypatch.setattr(workspace, "train_lm", lambda *args, **options: pytest.fail("trained again"))
-    assert main(line(folder)) == 0
-    for name in ("perplexity", "verdict", "words", "cost", "text"):
-        assert read(folder)[name] == read(finished)[name]
-
-
 def test_a_diverged_training_is_named(
     finished: Path, small_library: None, half_done: Path, monkeypatch, capsys
 ) -> None:
@@ -266,5 +262,5 @@ def test_a_diverged_training_is_named(
         raise DivergenceError("loss is NaN at step 2, on rows 1, 2")
 
     monkeypatch.setattr(workspace, "train_lm", diverging)
-    said = refused(capsys, "--plan", "tiny", "--seeds", "1", "--output", str(half_done))
+    said = refused(capsys, "--plan", "tiny", "--output", str(half_done), after_act_one=True)
     assert said.endswith("training of cpr, seed 0, diverged: loss is NaN at step 2")

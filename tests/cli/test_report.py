@@ -44,7 +44,7 @@ def test_one_page_of_everything(runs: Path, tmp_path: Path, capsys: pytest.Captu
     kept = [folder for kind in ("cpu", "bench") for folder in (RESULTS / kind).iterdir() if folder.is_dir()]
     assert main(["report", str(runs), str(RESULTS / "cpu"), str(RESULTS / "bench"), "--output", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    assert {"svg", "table", "img"} <= {*read_page(text).tags}
+    assert {"figure", "table", "img"} <= {*read_page(text).tags}
     found = json.loads((runs / "perplexity" / "result.json").read_text())["models"]["plain"]
     assert f"{found['perplexity']:.2f}" in text
     assert "Does the order of a list matter?" in text

@@ -2,67 +2,56 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from unbottle.experiments.demo_report import verdict
+from unbottle.experiments.demo_report import Verdict
 
 
-def windows(*losses: float) -> list[list[float]]:
-    """Ten tokens each."""
-    return [[10 * loss, 10] for loss in losses]
+def group(change: float, low: float, high: float, wins: int, seeds: int = 1) -> dict:
+    return {
+        "change": change,
+        "low": low,
+        "high": high,
+        "wins": wins,
+        "models": {"cpr": {"perplexity": [9.0] * seeds}},
+    }
 
 
-BASE = (2.0, 3.0, 2.5, 3.5, 2.2, 2.8)
+def verdict(softmax: list[float], cpr: list[float], text: dict) -> Verdict:
+    contexts = {
+        name: [{"perplexity": value} for value in values] for name, values in (("softmax", softmax), ("cpr", cpr))
+    }
+    return Verdict.of(contexts, {"names": group(-0.1, -0.2, -0.05, 1), "all": text, "new": group(0.08, 0.04, 0.11, 0)})
 
 
-def shifted(by: float) -> list[list[float]]:
-    return windows(*(loss + by for loss in BASE))
-
-
-def test_better_with_every_seed() -> None:
-    found = verdict([shifted(0), shifted(0.1)], [shifted(-0.2), shifted(-0.1)])
-    assert found.is_better
-    assert found.wins == 2
+def test_better_on_both() -> None:
+    found = verdict([20.0], [4.0], group(-0.03, -0.05, -0.01, 1))
+    assert found.is_better == {"contexts": True, "text": True}
     said = str(found)
-    assert said.startswith("CPR is better here: perplexity ")
-    softmax, cpr = (math.exp(sum(BASE) / 6 + by) for by in (0.05, -0.15))
-    assert f"perplexity {cpr:.2f} against {softmax:.2f} of the softmax head (-18.1%)" in said
-    assert "CPR won with 2 of 2 seeds." in said
-    assert found.low == pytest.approx(-0.2)
-    assert found.high == pytest.approx(-0.2)
+    assert said.startswith("CPR is better here, on ambiguous contexts and on real text. ")
+    assert "its perplexity is 4.0, that of the softmax head 20.0: 5.0 times lower." in said
+    assert "differs by -10.0% (-20.0% to -5.0%) for names, -3.0% (-5.0% to -1.0%) for all words and +8.0%" in said
+    assert said.endswith("One seed: --thorough tries three.")
+    assert found.to_dict()["ratio"] == pytest.approx(5)
 
 
-def test_worse_with_every_seed() -> None:
-    found = verdict([shifted(0)] * 3, [shifted(0.1)] * 3)
-    assert not found.is_better
-    assert str(found).startswith("CPR is NOT better here: ")
-    assert "(+10.5%)" in str(found)
-    assert "CPR won with 0 of 3 seeds." in str(found)
+def test_worse_on_both() -> None:
+    said = str(verdict([4.0, 4.0], [8.0, 8.0], group(0.03, 0.01, 0.05, 0, 2)))
+    assert said.startswith("CPR is NOT better here, on ambiguous contexts and on real text. ")
+    assert "2.0 times higher" in said
+    assert said.endswith(" 2 seeds.")
 
 
-def test_equal_is_not_better() -> None:
-    assert not verdict([shifted(0)], [shifted(0)]).is_better
+def test_text_that_other_text_could_undo() -> None:
+    found = verdict([20.0], [4.0], group(-0.01, -0.03, 0.01, 1))
+    assert found.is_better == {"contexts": True, "text": None}
+    assert str(found).startswith("CPR is better here on ambiguous contexts, and neither better nor worse on real text.")
 
 
 def test_some_seeds_are_not_all() -> None:
-    found = verdict([shifted(0)] * 3, [shifted(-0.1), shifted(0.01), shifted(-0.1)])
-    assert (found.wins, found.is_better) == (2, False)
-    assert str(found).startswith("It is undecided here: ")
+    found = verdict([20.0, 3.0], [4.0, 4.0], group(-0.03, -0.05, -0.01, 1, 2))
+    assert found.is_better == {"contexts": None, "text": None}
 
 
-def test_a_difference_that_other_text_could_undo() -> None:
-    """Five windows a little worse, one much better: better in the mean, and not sure."""
-    mixed = windows(*(loss + by for loss, by in zip(BASE, (0.1, 0.1, 0.1, 0.1, 0.1, -0.6), strict=True)))
-    said = str(verdict([shifted(0)], [mixed]))
-    assert said.startswith("CPR is slightly better here: ")
-    assert "which includes no difference at all" in said
-    assert "CPR won with the one seed that was tried: --seeds 3 tries more." in said
-
-
-def test_one_window_has_no_interval() -> None:
-    found = verdict([windows(2.0)], [windows(1.0)])
-    assert (found.low, found.high) == (None, None)
-    assert "95 %" not in str(found)
-    assert found.to_dict()["said"] == str(found)
+def test_equal_is_not_better() -> None:
+    assert verdict([4.0], [4.0], group(0.0, 0.0, 0.0, 0)).is_better == {"contexts": False, "text": None}

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from self_contained import read_page
 
-from unbottle.report.page import Section, bar_chart, in_order, markdown_blocks, page, render, visible
+from unbottle.report.page import Dot, Section, dot_chart, in_order, markdown_blocks, page, render, tip, visible
 from unbottle.report.palette import PARTITIONS, SERIES, colour_of
 from unbottle.report.sections import (
     document_section,
     order_sections,
     perplexity_section,
+    sentences_section,
     summary_sections,
-    text_section,
     words_section,
 )
 from unbottle.tables import Table
@@ -33,14 +33,14 @@ def test_whatever_is_shown_is_escaped(tmp_path: Path) -> None:
     row = {"options": [ATTACK], "mass": 1, "repeats": True, "evenness": 1, "winner": ATTACK, "winner_changes": 0}
     run = {"perplexity": 2.0, "loss": 1.0, "k": 1, "groups": {ATTACK: {"perplexity": 2.0, "loss": 1.0, "share": 1.0}}}
     runs = {ATTACK: {"examples": 1, "metrics": {ATTACK: {"value": 1.0, "low": 0.5, "high": 1.5}}}}
-    text = {"read": [ATTACK], "tokens": [ATTACK], "partitions": [ATTACK], "probabilities": {ATTACK: [0.5]}}
+    text = {"read": [ATTACK], "tokens": [ATTACK], "partitions": [ATTACK], "probabilities": {"cpr": [0.5]}}
     (tmp_path / "a.md").write_text(f"## {ATTACK}\n\n| a |\n| - |\n| {ATTACK} |\n\n{ATTACK}")
     sections = [
         words_section(ATTACK, [column]),
         *order_sections({ATTACK: {"rows": [row]}}),
         perplexity_section(ATTACK, {ATTACK: [run]}),
         *summary_sections({"runs": runs, "notes": [ATTACK]}),
-        text_section(text),
+        sentences_section({"gained": text}),
         document_section(ATTACK, tmp_path / "a.md", tmp_path / "none.png"),
     ]
     html = page(ATTACK, sections)
@@ -104,12 +104,31 @@ def test_markdown_of_our_own_tables(tmp_path: Path) -> None:
     assert '<p class="quiet">Measured with <code>bench</code> twice.</p>' in html
 
 
-def test_lengths_of_bars_compare() -> None:
-    chart = bar_chart({"": {"one": [1.0], "two": [1.0, 3.0]}}, label="loss")
-    html = render("widgets.html", "bar_chart", {"chart": chart})
-    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', html)]
-    assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
-    assert html.count("<circle") == 2  # only where there are several values
+def test_distances_on_an_axis_compare() -> None:
+    """Differences as differences: the axis ends at the values, and a logarithmic one has equal ratios."""
+    dots = [Dot(label=name, value=value, text=name) for name, value in (("a", 4.0), ("b", 8.0), ("c", 16.0))]
+    chart = dot_chart(dots, reference=2.0, caption="", log=True)
+    places = [row["place"] for row in chart["rows"]]
+    steps = [after - before for before, after in zip([chart["reference"], *places], places, strict=False)]
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.05)
+    assert (chart["reference"], places[-1]) == (2, 98)
+
+
+def test_an_interval_is_drawn_around_its_dot() -> None:
+    chart = dot_chart([Dot(label="a", value=-0.1, text="-10%", low=-0.2, high=0.1)], reference=0.0, caption=ATTACK)
+    html = render("widgets.html", "dot_chart", {"chart": chart})
+    assert 'class="ub-range" style="left: 2.0%; right: 2.0%"' in html
+    assert 'class="ub-dot" style="left: 34.0%"' in html
+    assert 'class="ub-mark" style="left: 66.0%"' in html
+    assert "<script" not in html
+
+
+def test_jargon_explains_itself() -> None:
+    assert tip("CPR", 'a "head"') == '<abbr title="a &#34;head&#34;">CPR</abbr>'
+    assert "<abbr" in table([tip("CPR", "a head")], [["1"]])
+    assert 'title="words of the context, with local embeddings">PD' in render(
+        "widgets.html", "chip", {"partition": "PD"}
+    )
 
 
 def test_a_picture_is_inside(tmp_path: Path) -> None:

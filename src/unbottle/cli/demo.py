@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,80 +15,105 @@ from unbottle.tables import Estimate, Table
 if TYPE_CHECKING:
     from unbottle.experiments.presets import Json
 
-GROUPS = ("context", "top", "elsewhere")
 MEASURES = {"forward": "forward pass, {length} words", "decode": "step of decoding after {context}"}
+HEADS = {
+    "before": "the model as it is",
+    "softmax": "softmax head",
+    "mos": "mixture of softmaxes",
+    "c": "C head",
+    "cpr": "CPR head",
+}
+GROUPS = {"names": "names", "context": "words used before", "all": "all words", "new": "words that are new"}
+PROBLEM = """\
+1. The problem. A language model ends in a softmax: it compares one vector with one fixed vector for each word. If the
+next word may be king or woman, that vector lies between the two, and so do queen and man, which nobody mentioned."""
+BAR = 24  # letters of a bar for a probability of 1
 
 
-def format_result(result: Json) -> str:
-    """The content of result.json as text for a terminal."""
+def format_contexts(contexts: Json) -> str:
+    """Act one as text for a terminal: the bars of four words, then all ambiguous contexts."""
+    models = contexts["models"]
+    trained = f"{contexts['train']} sentences with other words"
+    blocks = [PROBLEM]
+    for number, shown in enumerate(contexts["shown"]):
+        values = {name: models[name][0]["shown"][number] for name in ("before", "softmax", "cpr")}
+        rows = [
+            [word, "possible" if place < 2 else "", *(bar(probabilities[place]) for probabilities in values.values())]
+            for place, word in enumerate(shown["words"])
+        ]
+        blocks.append(f"{shown['prompt']} ...\n{Table(['', '', *map(HEADS.get, values)], rows).text()}")
+    rows = [
+        [
+            HEADS[name],
+            Estimate.of([run["perplexity"] for run in runs]).show(1),
+            f"{fmean(run['answers'] for run in runs):.0%}",
+            f"{fmean(run['between'] for run in runs):.0%}",
+        ]
+        for name, runs in models.items()
+    ]
+    header = ["", "perplexity", "the two words", "the words between"]
+    about = f"{contexts['test']} sentences like these, after training on {trained} (2.0 is perfect)"
+    return "\n\n".join([*blocks, f"{about}\n{Table(header, rows).text()}"])
+
+
+def bar(probability: float) -> str:
+    return f"{probability:6.1%} {'█' * round(BAR * probability)}".ljust(8 + BAR)
+
+
+def format_text(result: Json) -> str:
+    """Acts two and three, and the verdict."""
+    model, text, models = result["model"], result["text"], result["models"]
+    licence = f" ({model['licence']})" if model["licence"] else ""
+    gained = result["sentences"].get("gained")
     return "\n\n".join(
         [
-            about(result),
-            "Perplexity of held-out text, by where the next word was (lower is better)\n" + perplexities(result),
+            f"2. Real text: {text['what']} ({text['licence']}), {text['train']['tokens']:,} tokens to train on, "
+            f"{text['test']['tokens']:,} held out.\nPerplexity, and how often the first guess is right\n"
+            + groups(result["groups"]),
+            *([f"Where CPR helps most\n{sentence(gained)}"] if gained else []),
+            f"3. What it costs. {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, stays as it "
+            f"is; {model['about']}.\n" + heads(result),
+            *([costs(result["cost"])] if result["cost"] else []),
             result["verdict"]["said"],
-            "The next word after a prompt, and the partition that set it\n" + next_words(result["words"]),
-            "Lists in different orders: probability of all listed words, evenness among them, how often another wins\n"
-            + orders(result["order"]),
-            "Cost relative to the plain model\n" + costs(result["cost"]),
+            f"Compare both models in a browser:  unbottle app {models['softmax']} {models['cpr']} --open\n"
+            f"Use one in Python:                 model = unbottle.load({models['cpr']!r})\n"
+            f"Give your own model such a head:   model = unbottle.attach(model, {result['methods']['cpr']!r})",
         ]
     )
 
 
-def about(result: Json) -> str:
-    """The model, the text and the training."""
-    model, text, training = result["model"], result["text"], result["training"]
-    licence = f" ({model['licence']})" if model["licence"] else ""
-    parts = [f"{text[part]['tokens']:,} tokens of {text[part]['files']} files" for part in ("train", "test")]
-    return "\n".join(
-        [
-            f"Model: {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, frozen; {model['about']}",
-            f"Text:  {text['what']} ({text['licence']}): {parts[0]} to train on, {parts[1]} held out",
-            f"Heads: {' and '.join(result['methods'].values())}, same hidden states, same order, one pass, "
-            f"learning rate {training['lr']:g}; form: {training['form']}",
+def groups(values: Json) -> str:
+    """A line for each group of tokens; means over seeds."""
+    rows = []
+    for name in (name for name in GROUPS if name in values):
+        group = values[name]
+        perplexities = [
+            Estimate.of(group["models"][model]["perplexity"]).show() for model in ("before", "softmax", "cpr")
         ]
-    )
+        around = "" if group["low"] is None else f"{group['low']:+.1%} to {group['high']:+.1%}"
+        guesses = [f"{fmean(group['models'][model]['accuracy']):.1%}" for model in ("softmax", "cpr")]
+        rows.append([GROUPS[name], f"{group['share']:.0%}", *perplexities, f"{group['change']:+.1%}", around, *guesses])
+    header = ["", "share", "as it is", "softmax", "CPR", "change", "95 %", "softmax right", "CPR right"]
+    return Table(header, rows).text()
 
 
-def perplexities(result: Json) -> str:
-    """A line for each model: means over seeds, for all words and for each group."""
-    runs_by_name = result["perplexity"]
-    names = {"before": "before training"} | result["methods"]
-    first = runs_by_name["before"][0]
-    header = ["", "all words", "in the context", f"in W({first['k']})", "elsewhere"]
+def sentence(text: Json) -> str:
+    """A sentence with the words that became more likely, and what set them."""
+    softmax, cpr = (text["probabilities"][name] for name in ("softmax", "cpr"))
+    order = sorted(range(len(cpr)), key=lambda place: softmax[place] - cpr[place])[:3]
+    words = [
+        f"{text['tokens'][place].strip()!r} {softmax[place]:.1%} -> {cpr[place]:.1%} ({text['partitions'][place]})"
+        for place in order
+    ]
+    return f"... {''.join(text['tokens']).strip()}\nwith softmax -> with CPR: {', '.join(words)}"
+
+
+def heads(result: Json) -> str:
     rows = [
-        [names[name], _mean([run["perplexity"] for run in runs])]
-        + [_mean([run["groups"][group]["perplexity"] for run in runs]) for group in GROUPS]
-        for name, runs in runs_by_name.items()
+        [HEADS[name], f"{head['parameters'] / 1e6:.1f} M", f"{head['seconds']:.0f} s"]
+        for name, head in result["heads"].items()
     ]
-    rows.append(["share of the words", "100%", *(f"{first['groups'][group]['share']:.0%}" for group in GROUPS)])
-    seeds = len(runs_by_name["cpr"])
-    return Table(header, rows).text() + (f"\n(mean of {seeds} seeds ± its standard error)" if seeds > 1 else "")
-
-
-def next_words(words: Json) -> str:
-    from unbottle.eval.next_words import Probe, Probed, ProbedWord
-
-    probes = [
-        Probed(**{**probed, "words": tuple(ProbedWord(**word) for word in probed["words"])})
-        for probed in words["found"]
-    ]
-    return str(Probe(found=tuple(probes)))
-
-
-def orders(biases: Mapping[str, Json]) -> str:
-    rows = [
-        (
-            ", ".join(row["options"]),
-            name,
-            f"{row['mass']:.3f}",
-            "1" if row["repeats"] else "0",
-            f"{row['evenness']:.3f}",
-            f"{row['winner_changes']:.0%}",
-        )
-        for together in zip(*(bias["rows"] for bias in biases.values()), strict=True)
-        for name, row in zip(biases, together, strict=True)
-    ]
-    return Table(("list", "model", "listed", "should be", "evenness", "winner changes"), rows).text()
+    return Table(["", "parameters", "to train"], rows).text()
 
 
 def costs(rows: Sequence[Json]) -> str:
@@ -106,29 +132,25 @@ def costs(rows: Sequence[Json]) -> str:
     return Table(("", "head", "ms", "time ratio", "memory ratio"), lines).text()
 
 
-def _mean(values: Sequence[float | None]) -> str:
-    """Empty if no token was of that kind."""
-    numbers = [value for value in values if value is not None]
-    return Estimate.of(numbers).show() if numbers else ""
-
-
 EXAMPLES = """
 unbottle demo
 unbottle demo --quick
-unbottle demo --seeds 1 --output runs/mine
+unbottle demo --thorough --output runs/mine
 unbottle demo --dry-run
 """
 PAGE = "report.html"
-TITLE = "Unbottle: a softmax head and a CPR head, side by side"
 
 
 def demo(
     quick: Annotated[
         bool, typer.Option("--quick", help="Use a tiny model trained on the spot: two minutes, no download.")
     ] = False,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Train all heads with three seeds, and measure time and memory.")
+    ] = False,
     seeds: Annotated[
-        int, typer.Option(metavar="N", help="Number of seeds with which both heads are trained.", min=1)
-    ] = 3,
+        int | None, typer.Option(metavar="N", help="Number of seeds. [1, or 3 with --thorough]", min=1)
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for models and results. [runs/demo, or runs/demo-quick]")
     ] = None,
@@ -142,12 +164,13 @@ def demo(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config and exit.")] = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Give one frozen language model a softmax head and a CPR head, train both alike, and compare them.
+    """Show what a softmax cannot do, on a real language model, and what a CPR head changes.
 
-    The model is SmolLM2-135M-Instruct from the package index, the text is the source code of Python's standard
-    library. The demo shows perplexity before and after, by where the next word was; next words after prompts, with the
-    partition that set each; what the order of a list does; time and memory. DIR/report.html is all of it as a page,
-    DIR/softmax/model and DIR/cpr/model are the trained models. If interrupted, rerun the same command to resume.
+    First, sentences after which two words are equally likely: heads are trained on some words and tested on others.
+    Then real text: a softmax head and a CPR head, trained alike, compared on names, on all words and on new words. The
+    model is SmolLM2-135M-Instruct from the package index and stays frozen; the text is the documentation of Python.
+    DIR/report.html is all of it as a page, DIR/softmax/model and DIR/cpr/model are the trained models. If interrupted,
+    rerun the same command to resume.
     """
     from unbottle.cli.output import config_of, prepare, write_run
     from unbottle.experiments.demo import demo_preset
@@ -155,24 +178,35 @@ def demo(
 
     name = plan or ("quick" if quick else "full")
     folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")
-    settings = {"plan": name, "seeds": seeds, "output": str(folder), "cache": None if cache is None else str(cache)}
+    num_seeds = seeds or (3 if thorough else 1)
+    settings = {
+        "plan": name,
+        "seeds": num_seeds,
+        "thorough": thorough,
+        "output": str(folder),
+        "cache": None if cache is None else str(cache),
+    }
     preset = demo_preset(name, form)
     if dry_run:
         print(json.dumps(config_of("demo", settings | {"plan": preset.to_dict()}), indent=1))
         return
     prepare(folder)
-    from unbottle.experiments.demo import run_demo
+    from unbottle.experiments.demo import DemoWorkspace, demo_result, run_contexts, run_text
     from unbottle.experiments.demo_model import user_cache
     from unbottle.progress import one_line_warnings, progress
     from unbottle.report.page import page
-    from unbottle.report.sections import demo_sections
+    from unbottle.report.sections import demo_sections, headline
     from unbottle.train.callbacks import quiet_logging
 
-    with quiet_logging(), one_line_warnings(), progress() as report:
-        result = run_demo(preset, folder, seeds=seeds, cache=cache or user_cache(), progress=report)
-    print(format_result(result))
+    with quiet_logging(), one_line_warnings():
+        with progress() as report:
+            workspace = DemoWorkspace(folder, preset, cache or user_cache(), progress=report)
+            contexts = run_contexts(workspace, seeds=num_seeds)
+        print(format_contexts(contexts) + "\n")
+        with progress() as workspace.progress:
+            result = demo_result(workspace, contexts, run_text(workspace, seeds=num_seeds, cost=thorough))
+    print(format_text(result))
     config = config_of("demo", settings | {"form": preset.form})
-    write_text(folder / PAGE, page(TITLE, demo_sections(result)))
+    write_text(folder / PAGE, page(headline(result), demo_sections(result)))
     write_run(folder, config, result)
-    model = result["models"]["cpr"]
-    print(f"See {folder / PAGE}; in Python: import unbottle; model = unbottle.load({model!r})")
+    print(f"See {folder / PAGE}")

@@ -81,6 +81,36 @@ def content_hash(path: str) -> str | None:
     return digest.hexdigest()[:16]
 
 
+def text_windows(
+    texts: Iterable[str],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    length: int,
+    tokens: int,
+    per_text: int,
+    source: str,
+    part: str,
+) -> tuple[Windows, int]:
+    """Windows of at least `tokens` tokens in all, at most `per_text` from the middle of a text, and how many texts."""
+    chunks: list[np.ndarray] = []
+    wanted = -(-tokens // length)
+    num_windows = num_texts = 0
+    for text in texts:
+        if num_windows >= wanted:
+            break
+        ids = tokens_of([{"text": text}], tokenizer)
+        count = min(per_text, len(ids) // length, wanted - num_windows)
+        start = (len(ids) - count * length) // 2
+        chunks.append(ids[start : start + count * length])
+        num_windows, num_texts = num_windows + count, num_texts + bool(count)
+    if num_windows < wanted:
+        raise ValueError(
+            f"{source} has {num_windows * length:,} tokens for the part {part!r}, and {tokens:,} are needed. Is it "
+            "complete? Use a Python that was installed with its source."
+        )
+    return Windows(np.concatenate(chunks), length, whole=True), num_texts
+
+
 LICENCE = "PSF License Agreement"
 LIBRARY_PARTS = {"base": 115, "train": 230, "test": 256}  # a file belongs to the first part above its hash's first byte
 
@@ -104,23 +134,15 @@ class StandardLibrary:
         At most `per_file` windows come from the middle of a file: files begin with what they are about and end with
         what tests them. No window has text of two files.
         """
-        chunks: list[np.ndarray] = []
-        wanted = -(-tokens // length)
-        num_windows = num_files = 0
-        for path in self.parts[part]:
-            if num_windows >= wanted:
-                break
-            ids = tokens_of([{"text": read(path)}], tokenizer)
-            count = min(per_file, len(ids) // length, wanted - num_windows)
-            start = (len(ids) - count * length) // 2
-            chunks.append(ids[start : start + count * length])
-            num_windows, num_files = num_windows + count, num_files + bool(count)
-        if num_windows < wanted:
-            raise ValueError(
-                f"the standard library in {self.root} has {num_windows * length:,} tokens for the part {part!r}, and "
-                f"{tokens:,} are needed. Is it complete? Use a Python that was installed with its source."
-            )
-        return Windows(np.concatenate(chunks), length, whole=True), num_files
+        return text_windows(
+            map(read, self.parts[part]),
+            tokenizer,
+            length=length,
+            tokens=tokens,
+            per_text=per_file,
+            source=f"the standard library in {self.root}",
+            part=part,
+        )
 
     def texts(self, part: str) -> list[str]:
         return [read(path) for path in self.parts[part]]

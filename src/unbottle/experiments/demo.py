@@ -1,7 +1,7 @@
-"""unbottle demo: a comparison of two output layers, softmax and CPR, on one frozen model and one text.
+"""unbottle demo: a real model on ambiguous contexts, then on real text, with a softmax head and with a CPR head.
 
-The text is the source code of Python's standard library. After the rows, models of the first seed are shown at work:
-next words after prompts, lists in several orders, a text word by word, time and memory.
+Act one (`demo_contexts`) trains heads for seconds where two words are equally likely. Act two (`demo_text`) is a
+comparison of two output layers on one frozen model and one text. Act three is what it costs.
 """
 
 from __future__ import annotations
@@ -9,28 +9,49 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.bench.run import machine
-from unbottle.data import Windows
-from unbottle.eval.next_words import PROMPTS, Prompt, probe
-from unbottle.eval.order_bias import order_bias
+from unbottle.data import Windows, tokens_of
+from unbottle.eval.inference import LanguageModel
+from unbottle.eval.proper_nouns import Identifiers, Tagger
 from unbottle.experiments.compare import CPR, ROWS, SOFTMAX, CompareWorkspace, Comparison
 from unbottle.experiments.corpora import LICENCE, StandardLibrary, standard_library, train_tokenizer
+from unbottle.experiments.demo_contexts import (
+    ContextSettings,
+    StoredContexts,
+    ambiguous_contexts,
+    evaluate_head,
+    one_token_pairs,
+    sentences,
+    shown_contexts,
+    train_head,
+)
 from unbottle.experiments.demo_model import SMOLLM2, ModelWheel, fetch_model
-from unbottle.experiments.demo_report import marked_text, measure_cost, verdict
+from unbottle.experiments.demo_report import Verdict, measure_cost
+from unbottle.experiments.demo_text import (
+    Documentation,
+    DocumentedNames,
+    TokenScores,
+    compare_groups,
+    extreme_sentences,
+    marked_text,
+    token_groups,
+)
 from unbottle.experiments.language_tables import num_parameters
 from unbottle.experiments.presets import NO_DROPOUT, Backbone, Json
-from unbottle.experiments.results import BROKEN, Column, Experiment, ResultRow, RowKey
+from unbottle.experiments.results import BROKEN, Experiment, ResultRow, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
-from unbottle.experiments.runner import FINISH, run_experiment
+from unbottle.experiments.runner import FINISH, Steps, run_experiment
 from unbottle.experiments.workspace import load_tokenizer
-from unbottle.files import read_json
 from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
+from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import NO_CODE
 from unbottle.progress import Progress
 from unbottle.train import Settings
@@ -38,28 +59,24 @@ from unbottle.train import Settings
 BEFORE = "before"
 NAMES = {PLAIN: BEFORE, SOFTMAX: "softmax", CPR: "cpr"}  # rows, as folders and result.json call them
 METHODS = {NAMES[method]: method for method in (SOFTMAX, CPR)}
-DEMO_PROMPTS = (*PROMPTS, Prompt.parse("def overlap([start], [stop], [other]):\n    return max("))
-SECONDS: dict[
-    str, dict[str, float]
-] = {  # preset -> step -> seconds on a busy machine: only their proportions count, for the progress bar
-    "full": {"model": 110, "states": 610, "perplexity": 87, SOFTMAX: 253, CPR: 276, FINISH: 158},
-    "quick": {"model": 290, "states": 20, "perplexity": 9, SOFTMAX: 19, CPR: 36, FINISH: 22},
-    "tiny": {"model": 3, "states": 1, "perplexity": 1, SOFTMAX: 1, CPR: 1, FINISH: 4},
-}
+CONTEXT_METHODS = {"softmax": SOFTMAX, "mos": "mos+mi", "c": "softmax+c+mi", "cpr": CPR}  # of the ambiguous contexts
+SECONDS: dict[str, float] = {PLAIN: 45, SOFTMAX: 35, CPR: 45, FINISH: 15}  # proportions, for the progress bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPreset(Comparison):
-    """A comparison on the standard library, with a model out of a wheel or one trained from scratch."""
+    """A comparison on text that comes with Python, with a model out of a wheel or one trained from scratch."""
 
     data: str = "python"
     base: Settings | None = None
     wheel: ModelWheel | None = None  # None: the backbone is trained from scratch
     base_tokens: int = 0  # to train it on
+    base_sentences: int = 0  # of ambiguous contexts, so that it knows their words
     base_windows_per_file: int = 0  # maximum
     windows_per_file: int = 2  # maximum: many files say more than long ones
-    repeats: int  # of the time measurement
-    memory: bool  # measure it too, in separate processes
+    contexts: ContextSettings = field(default_factory=ContextSettings)
+    english: bool = False  # the documentation of Python instead of its source code
+    memory: bool = False  # whether --thorough measures memory too, in separate processes
     form: str = DEFAULT_FORM
     backbones: dict[str, Backbone] = field(default_factory=lambda: {SMOLLM2.title: Backbone()})
 
@@ -69,33 +86,40 @@ class DemoPreset(Comparison):
         from_scratch = {
             "vocabulary": self.vocabulary,
             "tokens": self.base_tokens,
+            "sentences": self.base_sentences,
             "each": self.base_windows_per_file,
             "config": backbone.config,
             "settings": self.base and self.base.to_dict(),
         }
         model = from_scratch if self.wheel is None else asdict(self.wheel)
-        names = ("name", "about", "train_tokens", "test_tokens", "shuffles", "repeats", "memory", "form")
+        names = ("name", "about", "train_tokens", "test_tokens", "english", "form")
         return {name: getattr(self, name) for name in names} | {
             "model": model,
+            "contexts": asdict(self.contexts),
             "each": self.windows_per_file,
             "heads": self.rows.to_dict(),
         }
+
+    @property
+    def tagger_of_names(self) -> Tagger:
+        return DocumentedNames() if self.english else Identifiers()
 
 
 HEADS = replace(ROWS, lr=3e-4, device="cpu")
 FROM_SCRATCH = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
 TINY_GPT2 = "a tiny GPT-2"
+WORD_WEIGHT = 30  # how often a tokenizer that is trained here reads the ambiguous contexts: their words become tokens
 DEMO_PRESETS = {
     preset.name: preset
     for preset in (
         DemoPreset(
             name="full",
-            about="A real language model with 135 million parameters. Under ten minutes on two cores.",
+            about="A real language model with 135 million parameters. Under five minutes on two cores.",
             wheel=SMOLLM2,
-            train_tokens=24_576,
+            english=True,
+            train_tokens=10_240,
             test_tokens=8_192,
-            rows=replace(HEADS, lr=1e-4),  # best for softmax on the validation part of such files (docs/evidence.md)
-            repeats=3,
+            rows=HEADS,
             memory=True,
         ),
         DemoPreset(
@@ -105,15 +129,15 @@ DEMO_PRESETS = {
                 TINY_GPT2: Backbone(config={"n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256, **NO_DROPOUT})
             },
             base=FROM_SCRATCH,
-            base_tokens=307_200,
+            base_tokens=245_760,
+            base_sentences=2_000,
             base_windows_per_file=12,
-            vocabulary=2048,
+            vocabulary=2560,
             train_tokens=40_960,
             test_tokens=12_288,
             windows_per_file=4,
             rows=replace(HEADS, lr=1e-3),
-            repeats=5,
-            memory=False,
+            contexts=ContextSettings(lr=1e-3),
         ),
         DemoPreset(
             name="tiny",
@@ -123,14 +147,13 @@ DEMO_PRESETS = {
             },
             base=replace(FROM_SCRATCH, batch=4, length=64),
             base_tokens=2_000,
+            base_sentences=20,
             base_windows_per_file=4,
-            vocabulary=320,
+            vocabulary=1400,
             train_tokens=640,
             test_tokens=320,
             rows=replace(HEADS, batch=2, length=64),
-            shuffles=2,
-            repeats=1,
-            memory=False,
+            contexts=ContextSettings(train=32, test=16, epochs=1),
         ),
     )
 }
@@ -153,20 +176,22 @@ class DemoWorkspace(CompareWorkspace):
     preset: DemoPreset
 
     def __init__(
-        self, folder: Path, preset: DemoPreset, library: StandardLibrary, cache: Path, *, progress: Progress
+        self,
+        folder: Path,
+        preset: DemoPreset,
+        cache: Path,
+        *,
+        progress: Progress,
+        text: StandardLibrary | Documentation | None = None,
     ) -> None:
-        self.library, self.cache, self.form = library, cache, preset.form
+        self.text = text or (Documentation.of_python() if preset.english else standard_library())
+        self.cache, self.form = cache, preset.form
         self.num_files: dict[str, int] = {}  # of each part
         super().__init__(folder, preset, preset.data, progress=progress)
 
     @cached_property
     def settings(self) -> Json:
-        return {"preset": self.preset.to_dict(), "data": self.data, "content": self.library.fingerprint()}
-
-    @property
-    def identity(self) -> Json:
-        plan = {name: value for name, value in self.preset.to_dict().items() if name != "about"}
-        return {"plan": plan, "text": self.library.fingerprint()}
+        return {"preset": self.preset.to_dict(), "data": self.data, "content": self.text.fingerprint()}
 
     @property
     def refusal(self) -> str:
@@ -197,12 +222,15 @@ class DemoWorkspace(CompareWorkspace):
         return super().tokenizer_of(size) if self.preset.wheel is None else load_tokenizer(self.base(size))
 
     def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
-        return train_tokenizer(self.library.texts("base"), size)
+        return train_tokenizer([*self.text.texts("base"), *sentences() * WORD_WEIGHT], size)
 
     def base_data(self, size: str) -> Windows:
         preset = self.preset
         assert preset.base is not None
-        return self._windows("base", preset.base.length, preset.base_tokens, preset.base_windows_per_file)
+        length = preset.base.length
+        library = self._windows("base", length, preset.base_tokens, preset.base_windows_per_file)
+        words = tokens_of([{"text": "\n".join(sentences()[: preset.base_sentences])}], self.tokenizer)
+        return Windows(np.concatenate([library.tokens, words]), length, whole=True)
 
     @cached_property
     def parts(self) -> dict[str, Windows]:
@@ -211,7 +239,7 @@ class DemoWorkspace(CompareWorkspace):
         return {part: self._windows(part, length, count, per_file) for part, count in tokens.items()}
 
     def _windows(self, part: str, length: int, tokens: int, per_file: int) -> Windows:
-        windows, self.num_files[part] = self.library.windows(
+        windows, self.num_files[part] = self.text.windows(
             part, self.tokenizer, length=length, tokens=tokens, per_file=per_file
         )
         return windows
@@ -231,157 +259,172 @@ class DemoWorkspace(CompareWorkspace):
         return {name: self.load(path) for name, path in ({BEFORE: self.base(self.size)} | folders).items()}
 
 
+# -- act one: ambiguous contexts
+
+
+def run_contexts(workspace: DemoWorkspace, *, seeds: int) -> Json:
+    """Heads trained on ambiguous contexts, and tested on other words in another sentence, with each seed."""
+    runs: list[Json] = [
+        workspace.cached(f"contexts-{seed}", partial(measure_contexts, workspace, seed)) for seed in range(seeds)
+    ]
+    return {
+        "methods": CONTEXT_METHODS,
+        "settings": asdict(workspace.preset.contexts),
+        "train": runs[0]["train"],
+        "test": runs[0]["test"],
+        "shown": [{"prompt": item.prompt, "words": [*item.answers, *item.distractors]} for item in shown_contexts()],
+        "models": {name: [run["models"][name] for run in runs] for name in (BEFORE, *CONTEXT_METHODS)},
+    }
+
+
+def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
+    """All heads of one seed: they read the same hidden states in the same order."""
+    settings, size, progress = workspace.preset.contexts, workspace.size, workspace.progress
+    steps = Steps(progress, 2 + len(CONTEXT_METHODS))
+    with steps.step("ambiguous contexts", 2) as workspace.progress:
+        with workspace.phase(0, 0.4):  # where a model is downloaded or trained
+            model, tokenizer = cast(HeadMixin, workspace.untrained(size)), workspace.tokenizer
+        contexts, stored = ambiguous_contexts(one_token_pairs(tokenizer), settings, seed=seed), {}
+        for part, start, end in (("train", 0.4, 0.8), ("test", 0.8, 1)):
+            with workspace.phase(start, end):
+                stored[part] = StoredContexts.read(model, tokenizer, contexts[part], workspace.progress)
+    num_shown = len(shown_contexts())
+    models = {BEFORE: evaluate_head(model, stored["test"], num_shown)}
+    for name, method in CONTEXT_METHODS.items():
+        spec, started = RowSpec.parse(method), time.monotonic()
+        with steps.step(f"{spec.title} on ambiguous contexts", 1) as report:
+            model = cast(HeadMixin, workspace.with_new_head(spec, seed, size))
+            train_head(model, stored["train"], settings, seed=seed, progress=report)
+        models[name] = evaluate_head(model, stored["test"], num_shown) | {"seconds": time.monotonic() - started}
+    workspace.progress = progress
+    steps.finish()
+    return {"train": len(contexts["train"]), "test": len(contexts["test"]) - num_shown, "models": models}
+
+
+# -- act two: real text
+
+
 def measure(workspace: DemoWorkspace, row: RowKey) -> Json:
-    """Train a row, then measure the perplexity of the held-out windows from stored hidden states."""
-    earlier = workspace.folder / "found" / f"perplexity-{NAMES[row.method]}-{row.seed}.json"
-    if earlier.exists():  # of a demo that an earlier version began
-        stored: Json = read_json(earlier)
-        return stored
-    started, seconds = time.monotonic(), SECONDS[workspace.preset.name]
+    """Train a row, then score each token of the held-out windows from stored hidden states."""
+    started = time.monotonic()
     if row.method == PLAIN:
-        total = row_seconds(workspace.preset)[PLAIN]
-        with workspace.phase(0, seconds["model"] / total):
-            model = workspace.untrained(row.size)
-        with workspace.phase(seconds["model"] / total, 1):
-            for part in ("train", "test"):
-                workspace.stored_windows(model, part)
-            metrics = workspace.perplexity(model, "test", row.size, names=False).to_dict()
+        model = workspace.untrained(row.size)
+        for part in ("train", "test"):
+            workspace.stored_windows(model, part)
     else:
-        trained = seconds[row.method] / row_seconds(workspace.preset)[row.method]
-        with workspace.phase(0, trained):
-            folder = workspace.trained_model(*row)
-        with workspace.phase(trained, 1):
-            model = workspace.load(folder)
-            metrics = workspace.perplexity(model, "test", row.size, names=False).to_dict()
+        folder = workspace.trained_model(*row)
+        model = workspace.load(folder)
+    trained = time.monotonic()
+    reader = cast(LanguageModel, workspace.reader(model, "test"))
+    metrics = TokenScores.of(reader, workspace.eval_windows("test"), workspace.labelled("held-out text")).to_dict()
+    if row.method != PLAIN:
         metrics["head_parameters"] = num_parameters(model.get_submodule("head"))
         workspace.discard(folder)
-    return metrics | {"seconds": time.monotonic() - started}
-
-
-def row_seconds(preset: DemoPreset) -> dict[str, float]:
-    """How long each row takes. The first one includes what all rows share."""
-    seconds = SECONDS[preset.name]
-    rows = {PLAIN: seconds["model"] + seconds["states"], SOFTMAX: seconds[SOFTMAX], CPR: seconds[CPR]}
-    return {method: own + seconds["perplexity"] for method, own in rows.items()} | {FINISH: seconds[FINISH]}
+    return metrics | {"seconds": trained - started}
 
 
 def show_models(workspace: DemoWorkspace, rows: Sequence[ResultRow]) -> Json:
     """What the models of the first seed do. Everything is computed once: further seeds do not change it."""
     if any(row.is_broken for row in rows):
         return {}
-    tokenizer, models = workspace.tokenizer, workspace.models
-    losses = {NAMES[row.method]: row.metrics["windows"] for row in rows if row.seed == 0}
-
-    def next_words() -> Json:
-        return probe(models, tokenizer, DEMO_PROMPTS).to_dict()
-
-    def orders() -> Json:
-        shuffles = workspace.preset.shuffles
-        return {name: order_bias(model, tokenizer, shuffles=shuffles).to_dict() for name, model in models.items()}
-
-    def text() -> Json:
-        """The held-out window with the median gain: nothing is picked because it looks good."""
-        gains = [one[0] - other[0] for one, other in zip(losses["softmax"], losses["cpr"], strict=True)]
-        median = sorted(range(len(gains)), key=gains.__getitem__)[len(gains) // 2]
-        return marked_text(models, tokenizer, workspace.parts["test"][median]["input_ids"])
-
-    def cost() -> list[Json]:
-        return measure_cost(
-            AutoConfig.from_pretrained(workspace.base(workspace.size), **NO_CODE),
-            tuple(METHODS.values()),
-            length=workspace.preset.rows.length,
-            repeats=workspace.preset.repeats,
-            memory=workspace.preset.memory,
-            threads=torch.get_num_threads(),
-            progress=workspace.progress,
-        )
-
-    def sizes() -> Json:
-        parts = {
-            part: {"files": workspace.num_files[part], "tokens": len(windows) * windows.length, "windows": len(windows)}
-            for part, windows in workspace.parts.items()
-        }
-        return parts | {"parameters": num_parameters(models[BEFORE])}
-
-    together: Json = {}
-    steps = {"states": sizes, "words": next_words, "order": orders, "text": text, "cost": cost}
-    for number, (name, compute) in enumerate(steps.items()):
-        with workspace.phase(number / len(steps), (number + 1) / len(steps)):
-            workspace.progress(0, 1, name)
-            together[name] = workspace.cached(name, compute)
-    return together
+    windows, tokenizer = workspace.eval_windows("test"), workspace.tokenizer
+    scores = {NAMES[row.method]: scores_of(row) for row in rows if row.seed == 0}
+    found = extreme_sentences(windows, tokenizer, scores["softmax"], scores["cpr"])
+    parts = {
+        part: {"files": workspace.num_files[part], "tokens": len(windows) * windows.length, "windows": len(windows)}
+        for part, windows in workspace.parts.items()
+    }
+    return {
+        "sizes": parts | {"parameters": num_parameters(workspace.models[BEFORE])},
+        "sentences": {
+            name: marked_text(workspace.models, tokenizer, windows[window]["input_ids"], start, end)
+            for name, (window, start, end) in found.items()
+        },
+    }
 
 
-def run_demo(
-    preset: DemoPreset,
-    folder: Path,
-    *,
-    seeds: int,
-    cache: Path,
-    progress: Progress,
-    library: StandardLibrary | None = None,
-) -> Json:
-    """Train both heads with each seed, measure everything, and return it as result.json holds it."""
-    workspace = DemoWorkspace(folder, preset, library or standard_library(), cache, progress=progress)
+def scores_of(row: ResultRow) -> TokenScores:
+    return TokenScores(losses=row.metrics["losses"], correct=row.metrics["correct"])
+
+
+def run_text(workspace: DemoWorkspace, *, seeds: int, cost: bool) -> Json:
+    """Both heads trained on real text with each seed, and everything that is said about them."""
     experiment = Experiment(
         name="demo",
         title=f"A softmax head and a CPR head on {workspace.size}",
         methods=tuple(NAMES),
         measure=measure,
-        columns=(Column("Perplexity", "perplexity"),),
+        columns=(),
         workspace=DemoWorkspace,
         finish=show_models,
         command="unbottle demo",
-        seconds=row_seconds(preset),
+        seconds=SECONDS,
     )
-    rows = [row for row in experiment.rows(preset, range(seeds)) if row.method != PLAIN or row.seed == 0]
-    results = run_experiment(experiment, workspace, folder / "found", rows)
-    return demo_result(workspace, [row for row in results.sorted() if row.key in rows], results.together)
-
-
-def demo_result(workspace: DemoWorkspace, rows: Sequence[ResultRow], together: Json) -> Json:
-    """Everything that the terminal and the page show."""
+    wanted = [row for row in experiment.rows(workspace.preset, range(seeds)) if row.method != PLAIN or row.seed == 0]
+    results = run_experiment(experiment, workspace, workspace.folder / "found", wanted)
+    rows = [row for row in results.sorted() if row.key in wanted]
     for row in rows:
         if row.is_broken:
             raise ValueError(f"training of {NAMES[row.method]}, seed {row.seed}, diverged: {row.metrics[BROKEN]}")
-    preset, states = workspace.preset, together["states"]
-    runs = {name: [row.metrics for row in rows if NAMES[row.method] == name] for name in NAMES.values()}
-    windows = {name: [metrics["windows"] for metrics in runs[name]] for name in METHODS}
-    hidden = ("windows", "seconds")
+    preset, sizes = workspace.preset, results.together["sizes"]
+    scores = {name: [scores_of(row) for row in rows if NAMES[row.method] == name] for name in NAMES.values()}
+    groups = token_groups(workspace.eval_windows("test"), workspace.tokenizer, preset.tagger_of_names)
     return {
-        "plan": preset.name,
-        "model": describe_model(preset) | {"parameters": states["parameters"]},
+        "model": describe_model(preset) | {"parameters": sizes["parameters"]},
         "text": {
-            "what": workspace.library.description(),
+            "what": workspace.text.description(),
             "licence": LICENCE,
-            "train": states["train"],
-            "test": states["test"],
+            "train": sizes["train"],
+            "test": sizes["test"],
+            "names": preset.tagger_of_names.description,
         },
         "methods": METHODS,
         "training": {name: getattr(preset.rows, name) for name in ("lr", "batch", "length", "epochs")}
         | {"form": preset.form},
-        "perplexity": {
-            name: [{key: value for key, value in metrics.items() if key not in hidden} for metrics in seeds]
-            for name, seeds in runs.items()
+        "groups": compare_groups(scores, groups),
+        "sentences": results.together["sentences"],
+        "heads": {
+            NAMES[row.method]: {"parameters": row.metrics["head_parameters"], "seconds": row.metrics["seconds"]}
+            for row in rows
+            if row.seed == 0 and row.method != PLAIN
         },
-        "verdict": verdict(windows["softmax"], windows["cpr"]).to_dict(),
-        "words": together["words"],
-        "order": together["order"],
-        "text_by_word": together["text"],
-        "cost": together["cost"],
-        "machine": machine(),
+        "cost": workspace.cached("cost", lambda: time_models(workspace)) if cost else [],
         "models": {
             BEFORE: without_home(Path(workspace.base(workspace.size))),
             **{name: str(workspace.folder / name / "model") for name in METHODS},
         },
-        "seconds": {f"{NAMES[row.method]}, seed {row.seed}": row.metrics.get("seconds") for row in rows},
+    }
+
+
+def time_models(workspace: DemoWorkspace) -> list[Json]:
+    """Act three: time and, with a real model, memory."""
+    return measure_cost(
+        AutoConfig.from_pretrained(workspace.base(workspace.size), **NO_CODE),
+        tuple(METHODS.values()),
+        length=workspace.preset.rows.length,
+        repeats=3,
+        memory=workspace.preset.memory,
+        threads=torch.get_num_threads(),
+        progress=workspace.progress,
+    )
+
+
+def demo_result(workspace: DemoWorkspace, contexts: Json, text: Json) -> Json:
+    """Everything that the terminal and the page show."""
+    verdict = Verdict.of(contexts["models"], text["groups"])
+    return {
+        "plan": workspace.preset.name,
+        "contexts": contexts,
+        **text,
+        "machine": machine(),
+        "verdict": verdict.to_dict(),
     }
 
 
 def describe_model(preset: DemoPreset) -> Json:
     """What the backbone is, and its licence."""
     if preset.wheel is None:
-        about = f"trained from scratch on {preset.base_tokens:,} tokens of other files of the same library"
+        about = f"trained from scratch on {preset.base_tokens:,} tokens of other files and on such sentences"
         return {"title": TINY_GPT2, "about": about, "licence": None}
     about = f"from the package {preset.wheel} on the package index: {preset.wheel.made}"
     return {"title": preset.wheel.title, "about": about, "licence": preset.wheel.licence}

@@ -1,54 +1,20 @@
-"""What the demo shows beside perplexities: a text token by token, time and memory, and a verdict on both heads."""
+"""What the demo says beside its numbers: time and memory of both heads, and a verdict on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
 from statistics import fmean
+from typing import Self
 
-import torch
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig
 
 from unbottle.bench.cases import PLAIN, BenchSettings, CaseGroup, HeadVariant, Point, Shape
 from unbottle.bench.run import Bench
-from unbottle.eval.inference import evaluating
-from unbottle.experiments.paired import PairedLosses, WindowLosses
 from unbottle.experiments.presets import Json
 from unbottle.experiments.workspace import portion
-from unbottle.hf.explain import spelled
-from unbottle.hf.modeling import HeadMixin
 from unbottle.progress import Progress
-
-CONTEXT_SHOWN = 96  # tokens at the start of the window without colour: a context needs words before it
-TOKENS_SHOWN = 128
-
-
-def marked_text(
-    models: Mapping[str, PreTrainedModel], tokenizer: PreTrainedTokenizerBase, window: torch.Tensor
-) -> Json:
-    """The probability that each model gives to each token, and the partition that set it in the last model."""
-    context = min(CONTEXT_SHOWN, len(window) // 2)
-    tokens = [spelled(tokenizer, token) for token in window[: context + TOKENS_SHOWN].tolist()]
-    ids, shown = window[None, : len(tokens)], slice(context - 1, len(tokens) - 1)
-    targets = ids[0, context:, None]
-    probabilities, partitions = {}, []
-    for name, model in models.items():
-        options = {"output_partitions": True} if isinstance(model, HeadMixin) else {}
-        with evaluating(model):
-            outputs = model(input_ids=ids.to(model.device), use_cache=False, **options)
-        chosen = outputs.logits[0, shown].float().softmax(-1).gather(-1, targets)
-        probabilities[name] = [round(value, 6) for value in chosen[:, 0].tolist()]
-        if options:
-            writers = outputs.partitions[0, shown].gather(-1, targets)[:, 0].tolist()
-            partitions = [outputs.partition_names[writer] for writer in writers]
-    return {
-        "read": tokens[:context],
-        "tokens": tokens[context:],
-        "probabilities": probabilities,
-        "partitions": partitions,
-    }
-
 
 NOT_SHAPE = ("architectures", "dtype", "model_type", "transformers_version", "vocab_size", "_name_or_path")
 DECODING_CONTEXT = 128  # tokens before a decoding step
@@ -94,41 +60,68 @@ def measure_cost(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict(PairedLosses):
-    """Whether CPR, the first, is better than softmax, the second. `str` says it in words."""
+class Verdict:
+    """Whether CPR is better than softmax on ambiguous contexts and on real text. `str` says it in words."""
+
+    softmax: tuple[float, ...]  # perplexity on ambiguous contexts, with each seed
+    cpr: tuple[float, ...]
+    groups: Mapping[str, Json]  # as compare_groups returns them
+
+    @classmethod
+    def of(cls, contexts: Mapping[str, Sequence[Json]], groups: Mapping[str, Json]) -> Self:
+        softmax, cpr = (tuple(run["perplexity"] for run in contexts[name]) for name in ("softmax", "cpr"))
+        return cls(softmax=softmax, cpr=cpr, groups=groups)
 
     @property
-    def is_better(self) -> bool:
-        """The claim: with every seed."""
-        return self.wins == len(self.first)
+    def ratios(self) -> list[float]:
+        """How many times lower the perplexity of CPR is on ambiguous contexts, with each seed."""
+        return [softmax / cpr for softmax, cpr in zip(self.softmax, self.cpr, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        """Their geometric mean."""
+        return exp(fmean(map(log, self.ratios)))
+
+    @property
+    def is_better(self) -> dict[str, bool | None]:
+        """On ambiguous contexts: with every seed. On real text: with every seed, if 95 % of the samples agree.
+
+        None where neither head is better.
+        """
+        wins = sum(ratio > 1 for ratio in self.ratios)
+        every = {len(self.ratios): True, 0: False}
+        text, seeds = self.groups["all"], len(self.groups["all"]["models"]["cpr"]["perplexity"])
+        sure = text["low"] is None or text["low"] > 0 or text["high"] < 0
+        return {"contexts": every.get(wins), "text": {seeds: True, 0: False}.get(text["wins"]) if sure else None}
 
     def to_dict(self) -> Json:
-        losses = {"softmax": self.second, "cpr": self.first, "low": self.low, "high": self.high}
-        return losses | {"wins": self.wins, "is_better": self.is_better, "said": str(self)}
+        return {"ratios": self.ratios, "ratio": self.ratio, "is_better": self.is_better, "said": str(self)}
 
     def __str__(self) -> str:
-        softmax, cpr = exp(fmean(self.second)), exp(fmean(self.first))
-        numbers = f"perplexity {cpr:.2f} against {softmax:.2f} of the softmax head ({cpr / softmax - 1:+.1%})"
-        condition = "on text that neither head was trained on, after the same training on the same data"
-        return f"{self._claim()}: {numbers}, {condition}. {self._num_wins()}{self._interval()}"
+        said = {True: "better", False: "NOT better", None: "neither better nor worse"}
+        better = self.is_better
+        if better["contexts"] == better["text"]:
+            claim = f"CPR is {said[better['text']]} here, on ambiguous contexts and on real text."
+        else:
+            contexts, text = said[better["contexts"]], said[better["text"]]
+            claim = f"CPR is {contexts} here on ambiguous contexts, and {text} on real text."
+        return f"{claim} {self._contexts()} {self._text()}{self._seeds()}"
 
-    def _claim(self) -> str:
-        if self.is_better:
-            return "CPR is better here" if self.high is None or self.high < 0 else "CPR is slightly better here"
-        return "CPR is NOT better here" if self.wins == 0 else "It is undecided here"
+    def _contexts(self) -> str:
+        softmax, cpr = (exp(fmean(map(log, values))) for values in (self.softmax, self.cpr))
+        times = f"{self.ratio:.1f} times lower" if self.ratio >= 1 else f"{1 / self.ratio:.1f} times higher"
+        both = f"its perplexity is {cpr:.1f}, that of the softmax head {softmax:.1f}"
+        return f"Where two words are equally likely, {both}: {times}."
 
-    def _num_wins(self) -> str:
-        if len(self.first) == 1:
-            return f"CPR {'won' if self.wins else 'lost'} with the one seed that was tried: --seeds 3 tries more."
-        return f"CPR won with {self.wins} of {len(self.first)} seeds."
+    def _text(self) -> str:
+        names = {"names": "names", "context": "words used before", "all": "all words", "new": "new words"}
+        changes = [f"{self._change(group)} for {name}" for group, name in names.items() if group in self.groups]
+        return f"On held-out text its perplexity differs by {', '.join(changes[:-1])} and {changes[-1]}."
 
-    def _interval(self) -> str:
-        if self.low is None or self.high is None:
-            return ""
-        sure = "" if self.high < 0 or self.low > 0 else ", which includes no difference at all"
-        return f" The 95 % bootstrap interval of the difference, over held-out windows, is {self.interval}{sure}."
+    def _change(self, group: str) -> str:
+        values = self.groups[group]
+        around = "" if values["low"] is None else f" ({values['low']:+.1%} to {values['high']:+.1%})"
+        return f"{values['change']:+.1%}{around}"
 
-
-def verdict(softmax: Sequence[WindowLosses], cpr: Sequence[WindowLosses]) -> Verdict:
-    """From the losses of each held-out window, for each seed; both have the same windows and seeds."""
-    return Verdict.of(cpr, softmax)
+    def _seeds(self) -> str:
+        return " One seed: --thorough tries three." if len(self.ratios) == 1 else f" {len(self.ratios)} seeds."

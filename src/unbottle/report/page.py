@@ -6,23 +6,22 @@ Templates escape whatever they show, so that no text of a model or a file become
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from statistics import fmean
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from unbottle.report.palette import PARTITIONS, SERIES, colour_of, stylesheet
+from unbottle.report.palette import PARTITIONS, colour_of, stylesheet
 from unbottle.tables import Table
 
 PACKAGE = "unbottle.report"
 DARK = "@media (prefers-color-scheme: dark) { :root {} }"
 VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
-WIDTH, VALUE_WIDTH, LETTER_WIDTH = 480, 60, 7.3  # of a bar chart, of the numbers right of its bars, of a letter
-BAR, GAP, GROUP_GAP = 18, 4, 14  # heights
+MARGIN = 2  # percent of the width of a dot chart, at both ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +53,14 @@ def environment(package: str = PACKAGE) -> Environment:
     loader = ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, PACKAGE))])
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"code": code, "visible": visible}
-    environment.globals |= {"colour_of": colour_of, "percent": "{:.1%}".format}
+    environment.globals |= {"colour_of": colour_of, "percent": "{:.1%}".format, "tip": tip}
     return environment
 
 
 def code(text: str) -> Markup:
-    """A text with `code` between backticks."""
+    """A text with `code` between backticks; HTML stays as it is."""
+    if isinstance(text, Markup):
+        return text
     parts = re.split(r"`([^`]+)`", text)  # every second one stood between backticks
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
@@ -96,37 +97,36 @@ def markdown_blocks(text: str) -> list[tuple[str, str | Table]]:
     return blocks
 
 
-def bar_chart(groups: Mapping[str, Mapping[str, Sequence[float]]], *, label: str, digits: int = 2) -> dict[str, object]:
-    """The shapes of horizontal bars, group by group: means, and dots for the values if there are several.
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """A value with an interval around it, as a line of a dot chart; `text` is what is written beside it."""
 
-    All bars start at 0, so that their lengths compare. A group with an empty title has no heading.
+    label: str
+    value: float
+    text: str
+    low: float | None = None
+    high: float | None = None
+    colour: str = PARTITIONS["V"].css
+    tip: str = ""
+
+
+def dot_chart(dots: Sequence[Dot], *, reference: float, caption: str, log: bool = False) -> dict[str, object]:
+    """Places of dots and intervals on one axis, in percent of its width; a line marks the reference.
+
+    The axis ends where the values do: what is compared is the distance to the reference, not to 0.
     """
-    most = max((value for group in groups.values() for values in group.values() for value in values), default=1.0)
-    names = [*dict.fromkeys(name for group in groups.values() for name in group)]
-    left = min(WIDTH / 2, LETTER_WIDTH * max(map(len, names), default=0) + 10)
-    scale = (WIDTH - left - VALUE_WIDTH) / (most or 1.0)
-    texts, bars, dots, y = [], [], [], 0.0
-    for title, group in groups.items():
-        if title:
-            texts.append({"x": 0, "y": y + 14, "text": title, "kind": "bold"})
-            y += 22
-        for name, values in group.items():
-            mean = fmean(values)
-            end = left + scale * max(mean, 0.0, *values)
-            bars.append(
-                {
-                    "x": round(left, 1),
-                    "y": y,
-                    "width": round(max(mean * scale, 0.0), 1),
-                    "height": BAR,
-                    "colour": SERIES[names.index(name) % len(SERIES)].css,
-                }
-            )
-            texts.append({"x": round(left - 8, 1), "y": y + 13, "text": name, "kind": "end"})
-            texts.append({"x": round(end + 8, 1), "y": y + 13, "text": f"{mean:.{digits}f}"})
-            if len(values) > 1:
-                dots += [{"x": round(left + value * scale, 1), "y": y + BAR / 2} for value in values]
-            y += BAR + GAP
-        y += GROUP_GAP
-    texts.append({"x": 0, "y": y + 4, "text": label, "kind": "quiet"})
-    return {"texts": texts, "bars": bars, "dots": dots, "width": WIDTH, "height": round(y + 12), "label": label}
+    scale = math.log if log else float
+    known = [value for dot in dots for value in (dot.value, dot.low, dot.high) if value is not None]
+    first, last = scale(min(*known, reference)), scale(max(*known, reference))
+    width = (last - first) or 1.0
+
+    def place(value: float | None) -> float | None:
+        return None if value is None else round(MARGIN + (100 - 2 * MARGIN) * (scale(value) - first) / width, 2)
+
+    rows = [{"dot": dot, "place": place(dot.value), "low": place(dot.low), "high": place(dot.high)} for dot in dots]
+    return {"rows": rows, "reference": place(reference), "caption": caption}
+
+
+def tip(text: str, explanation: str) -> Markup:
+    """A text that explains itself when it is pointed at."""
+    return Markup('<abbr title="{}">{}</abbr>').format(explanation, text) if explanation else escape(text)

@@ -37,6 +37,7 @@ PARTITIONS = {  # by the partition that set a logit; hues after Okabe and Ito, f
 MIXTURE = Colour("mixture", "#6f6a79", "#b5bcc8", "")
 RERANKED = Colour("reranked", "#55785f", "#b8e0d2", PARTITIONS["R2"].meaning)
 OTHER = Colour("other", "#6b54b0", "#b09be0", "another part of this method")
+MODELS = {"before": MIXTURE, "softmax": PARTITIONS["V"], "mos": MIXTURE, "c": PARTITIONS["C"], "cpr": PARTITIONS["PD"]}
 SERIES = tuple(PARTITIONS[name] for name in ("V", "C", "PE", "I2", "R1", "I1"))  # of bars and lines, in this order
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf, log
+from math import exp, inf, log
 from pathlib import Path
 from statistics import fmean
 
 from unbottle.files import Json, read_json
-from unbottle.report.page import Section, bar_chart, in_order, markdown_blocks, render
+from unbottle.report.page import Dot, Section, dot_chart, in_order, markdown_blocks, render, tip
+from unbottle.report.palette import MODELS as COLOURS
+from unbottle.report.palette import SERIES, colour_of
 from unbottle.tables import Estimate, Table, number
 
 MEASURES = {"forward": "reading {length} words", "decode": "one more word after {context}"}
@@ -54,18 +56,169 @@ def _section(title: str, macro: str, **values: object) -> Section:
     return Section(title=title, body=render("sections.html", macro, values))
 
 
+MODELS = {  # of the demo: title and explanation
+    "before": ("the model as it is", "without any training"),
+    "softmax": ("softmax head", "Softmax + Mi: one vector for all words, trained like the others"),
+    "mos": ("mixture of softmaxes", "MoS + Mi: three vectors for all words, weighted"),
+    "c": ("C head", "Softmax + C + Mi: words of the context have a vector of their own"),
+    "cpr": ("CPR head", "Softmax + CPR + Mi: words of the context and the most likely words have vectors of their own"),
+}
+SHOWN = ("before", "softmax", "cpr")  # the models whose bars are drawn
+TOKENS = {  # groups of tokens of the demo
+    "names": "names",
+    "context": "words used before",
+    "all": "all words",
+    "new": "words that are new",
+}
+PERPLEXITY = "How many words the model hesitates between, so to speak: exp of the mean loss. Lower is better."
+
+
+def headline(result: Json) -> str:
+    """The result in one sentence."""
+    ratio = result["verdict"]["ratio"]
+    times = f"{ratio:.1f} times less" if ratio >= 1 else f"{1 / ratio:.1f} times more"
+    return f"Two possible next words: a CPR head is {times} perplexed than a softmax head"
+
+
 def demo_sections(result: Json) -> list[Section]:
     """Of `unbottle demo`."""
-    parts = {name: result[name] for name in ("model", "text", "training", "methods", "verdict")}
+    contexts, groups = result["contexts"], result["groups"]
+    measured = {name: result[name] for name in ("verdict", "models", "model", "text", "training", "methods")}
     return [
-        _section("What this shows", "demo", **parts),
-        perplexity_section("Perplexity of text that was not trained on", result["perplexity"]),
-        text_section(result["text_by_word"]),
-        words_section("The next word after a prompt", result["words"]["found"]),
-        *order_sections(result["order"]),
-        _section("What it costs", "cost", machine=result["machine"], numbers=cost_table(result["cost"])),
-        _section("The models", "usage", path=repr(result["models"]["cpr"])),
+        _section("Two words are possible, four become likely", "demo_bars", **word_bars(contexts)),
+        _section(
+            "How sure of the two words",
+            "demo_contexts",
+            chart=context_chart(contexts["models"]),
+            numbers=context_table(contexts["models"]),
+            train=contexts["train"],
+            test=contexts["test"],
+        ),
+        _section(
+            "Real text: names, everything, and what it loses",
+            "demo_text",
+            what=result["text"]["what"],
+            chart=change_chart(groups),
+            numbers=group_table(groups),
+        ),
+        sentences_section(result["sentences"]),
+        _section(
+            "What it costs",
+            "demo_cost",
+            machine=result["machine"],
+            numbers=head_table(result),
+            times=cost_table(result["cost"]) if result["cost"] else None,
+        ),
+        _section("The verdict, and what to do next", "demo_end", **measured),
     ]
+
+
+def word_bars(contexts: Json) -> Json:
+    """The probabilities of four words before and after training, first seed."""
+    entries = [
+        {"title": MODELS[name][0], "tip": MODELS[name][1], "hollow": name == "before", "colour": COLOURS[name].css}
+        for name in SHOWN
+    ]
+    panels = [
+        {
+            "prompt": shown["prompt"],
+            "words": [
+                {
+                    "text": word,
+                    "note": "possible" if place < 2 else "not mentioned",
+                    "bars": [
+                        {
+                            "model": MODELS[name][0],
+                            "hollow": name == "before",
+                            "colour": COLOURS[name].css,
+                            "value": contexts["models"][name][0]["shown"][number][place],
+                        }
+                        for name in SHOWN
+                    ],
+                }
+                for place, word in enumerate(shown["words"])
+            ],
+        }
+        for number, shown in enumerate(contexts["shown"])
+    ]
+    return {"key_entries": entries, "panels": panels}
+
+
+def context_chart(models: Mapping[str, Sequence[Json]]) -> dict[str, object]:
+    """Perplexity of the two words, from 2, which is perfect. Ranges: over seeds, or over contexts with one seed."""
+    dots = []
+    for name, runs in models.items():
+        values = [run["perplexity"] for run in runs]
+        low, high = (min(values), max(values)) if len(values) > 1 else runs[0]["interval"] or (None, None)
+        title, explanation = MODELS[name]
+        colour = COLOURS[name].css
+        mean = fmean(values)
+        dots.append(
+            Dot(label=title, tip=explanation, value=mean, text=f"{mean:.1f}", low=low, high=high, colour=colour)
+        )
+    over = "lowest and highest of all seeds" if len(models["cpr"]) > 1 else "95 % interval over sentences"
+    caption = f"Perplexity of the two words, logarithmic axis. Dashed: 2, which no model can beat. Bars: {over}."
+    return dot_chart(dots, reference=2.0, caption=caption, log=True)
+
+
+def context_table(models: Mapping[str, Sequence[Json]]) -> Table:
+    """What the probability is spent on."""
+
+    def mean(runs: Sequence[Json], key: str) -> str:
+        return f"{fmean(run[key] for run in runs):.0%}"
+
+    header = ["probability of", "the two words", tip("the words between", "queen and man, if it is king or woman")]
+    rows = [[tip(*MODELS[name]), mean(runs, "answers"), mean(runs, "between")] for name, runs in models.items()]
+    return Table(
+        [*header, "anything else"],
+        [
+            [*row, f"{max(0.0, 1 - fmean(run['answers'] + run['between'] for run in runs)):.0%}"]
+            for row, runs in zip(rows, models.values(), strict=True)
+        ],
+    )
+
+
+def change_chart(groups: Mapping[str, Json]) -> dict[str, object]:
+    """Perplexity with the CPR head relative to the softmax head, in percent: differences as differences."""
+    dots = []
+    for name in (name for name in TOKENS if name in groups):
+        group = groups[name]
+        colour = COLOURS["cpr" if group["change"] < 0 else "softmax"].css
+        values = {key: group[key] for key in ("low", "high")}
+        dots.append(
+            Dot(label=TOKENS[name], value=group["change"], text=f"{group['change']:+.1%}", colour=colour, **values)
+        )
+    caption = (
+        "Perplexity with the CPR head compared with the softmax head. Dashed: no difference; left of it, CPR is "
+        "better. Bars: 95 % intervals."
+    )
+    return dot_chart(dots, reference=0.0, caption=caption)
+
+
+def group_table(groups: Mapping[str, Json]) -> Table:
+    """Perplexity and first guesses, for each group of tokens."""
+    rows = []
+    for name in (name for name in TOKENS if name in groups):
+        models, share = groups[name]["models"], groups[name]["share"]
+        perplexities = [Estimate.of(models[model]["perplexity"]).show() for model in SHOWN]
+        guesses = [f"{100 * fmean(models[model]['accuracy']):.0f}" for model in ("softmax", "cpr")]
+        rows.append([tip(TOKENS[name], f"{share:.0%} of the tokens"), *perplexities, " → ".join(guesses) + " %"])
+    header = [tip("perplexity of", PERPLEXITY), "as it is", "softmax", "CPR", tip("first guess right", "softmax → CPR")]
+    return Table(header, rows)
+
+
+def head_table(result: Json) -> Table:
+    """Parameters and training time of both heads."""
+    rows = [
+        [
+            tip(*MODELS[name]),
+            f"{head['parameters'] / 1e6:.1f} M",
+            f"{head['parameters'] / result['model']['parameters']:+.0%}",
+            f"{head['seconds']:.0f} s",
+        ]
+        for name, head in result["heads"].items()
+    ]
+    return Table(["", "parameters", "of the model", "to train"], rows)
 
 
 def perplexity_sections(result: Json) -> list[Section]:
@@ -126,13 +279,26 @@ def perplexity_section(title: str, models: Mapping[str, Sequence[Json]]) -> Sect
     lowest = [_lowest([log(run["perplexity"]) for run in runs] for runs in models.values())]
     lowest += [_lowest(_losses(runs, name) for runs in models.values()) for name in names]
     best = [(row, column) for column, row in enumerate(lowest, start=1) if row is not None]
-    losses = {"all tokens": {model: [run["loss"] for run in runs] for model, runs in models.items()}} | {
-        heading: {model: values for model, runs in models.items() if (values := _losses(runs, name))}
-        for name, heading in names.items()
-    }
     numbers = Table(["model", "perplexity", *names.values()], rows, best)
-    chart = bar_chart(losses, label="mean loss of a token in nats, lower is better")
-    return _section(title, "perplexity", numbers=numbers, chart=chart)
+    return _section(title, "perplexity", numbers=numbers, chart=_differences(models, names))
+
+
+def _differences(models: Mapping[str, Sequence[Json]], names: Mapping[str, str]) -> dict[str, object] | None:
+    """Perplexities relative to those of the first model; None if there is no other."""
+    (first, baseline), *others = models.items()
+    dots = []
+    for model, runs in others:
+        losses = {"all tokens": ([run["loss"] for run in runs], [run["loss"] for run in baseline])} | {
+            heading: (_losses(runs, name), _losses(baseline, name)) for name, heading in names.items()
+        }
+        for heading, (own, base) in losses.items():
+            if own and base:
+                change = exp(fmean(own) - fmean(base)) - 1
+                colour = SERIES[len(dots) // len(losses) % len(SERIES)].css
+                label = heading if len(others) == 1 else f"{model}, {heading}"
+                dots.append(Dot(label=label, value=change, text=f"{change:+.1%}", colour=colour))
+    caption = f"Perplexity compared with {first}. Dashed: no difference; left of it is better."
+    return dot_chart(dots, reference=0.0, caption=caption) if dots else None
 
 
 def _group(runs: Sequence[Json], name: str) -> str:
@@ -180,19 +346,29 @@ def order_sections(biases: Mapping[str, Json]) -> list[Section]:
     return [_section("Does the order of a list matter?", "order_bias", numbers=Table(header, rows))]
 
 
-def text_section(text: Json) -> Section:
-    """A held-out text in the colours of the partitions."""
-    tokens = [
+def sentences_section(sentences: Mapping[str, Json]) -> Section:
+    """The sentences in which CPR gains and loses most, in the colours of the partitions."""
+    titles = {"gained": "Where it helps most", "lost": "Where it loses most"}
+    shown = [
         {
-            "text": token,
-            "partition": partition,
-            "tip": f"{token!r}, set by {partition}: "
-            + ", ".join(f"{name} {values[place]:.3f}" for name, values in text["probabilities"].items()),
+            "title": titles[name],
+            "start": "".join(text["read"]),
+            "tokens": [
+                {
+                    "text": token,
+                    "partition": partition,
+                    "tip": f"{colour_of(partition).meaning} ({partition}): "
+                    + ", ".join(
+                        f"{MODELS[model][0]} {values[place]:.1%}" for model, values in text["probabilities"].items()
+                    ),
+                }
+                for place, (token, partition) in enumerate(zip(text["tokens"], text["partitions"], strict=True))
+            ],
         }
-        for place, (token, partition) in enumerate(zip(text["tokens"], text["partitions"], strict=True))
+        for name, text in sentences.items()
     ]
-    values = {"partitions": in_order(text["partitions"]), "start": "".join(text["read"]), "tokens": tokens}
-    return _section("Which partition predicts which word", "text_by_partition", **values)
+    partitions = in_order(partition for text in sentences.values() for partition in text["partitions"])
+    return _section("Two sentences of the held-out text", "demo_sentences", partitions=partitions, sentences=shown)
 
 
 def cost_table(rows: Sequence[Json]) -> Table:
