@@ -1,0 +1,32 @@
+"""Triton kernels for GPUs, behind the functions of `ops`. Off unless UNBOTTLE_TRITON=1; needs the extra `triton`.
+
+Plain torch is the reference: each kernel equals a function of it. With TRITON_INTERPRET=1 they run on CPU tensors.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+SWITCH = "UNBOTTLE_TRITON"
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def available(device: torch.device) -> bool:
+    """Whether the kernels are switched on for this device. ImportError if they are, but Triton is not installed."""
+    if os.environ.get(SWITCH) != "1":
+        return False
+    if importlib.util.find_spec("triton") is None:
+        raise ImportError(f"{SWITCH}=1, but Triton is not installed: pip install 'unbottle[triton]'")
+    return device.type == ("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda")
+
+
+def implementation(like: Tensor) -> ModuleType | None:
+    """The functions of `functions.py` if they are to be used for such a tensor, else None."""
+    usable = like.dtype in DTYPES and like.numel() > 0 and not torch.compiler.is_compiling()
+    return importlib.import_module("unbottle.ops.triton.functions") if usable and available(like.device) else None
