@@ -14,8 +14,9 @@ def block_maxima(
     blocks = tl.program_id(1) * MANY + tl.arange(0, MANY)
     columns = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     some = tl.load(values + row * row_stride + columns, mask=columns < width, other=float("-inf")).to(WIDE)
-    is_nan = tl.max((some != some).to(tl.int32), axis=1)
-    largest = tl.where(is_nan > 0, float("nan"), tl.max(some, axis=1))
+    is_nan = some != some
+    largest = tl.max(tl.where(is_nan, float("-inf"), some), axis=1)
+    largest = tl.where(tl.max(is_nan.to(tl.int32), axis=1) > 0, float("nan"), largest)
     tl.store(maxima + row * num_blocks + blocks, largest, mask=blocks < num_blocks)
 
 
@@ -51,9 +52,7 @@ def row_softmax(values, log_Z, row_stride, width, WIDE: tl.constexpr, BLOCK: tl.
 
 
 @triton.jit
-def sampled_dots(
-    f, weight, ids, result, num_words, size, WIDE: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr
-):
+def sampled_dots(f, weight, ids, result, num_words, size, WIDE: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr):
     """f_p . w of ids[p, s]. A program takes WORDS words of one position."""
     position = tl.program_id(0).to(tl.int64)
     words = tl.program_id(1) * WORDS + tl.arange(0, WORDS)
