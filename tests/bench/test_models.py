@@ -121,7 +121,7 @@ def test_the_head_alone_is_the_head_of_the_model(shape: Shape, method: str) -> N
         ("bart-base", 139.4, 6),
         ("bart-large", 406.3, 12),
         ("smollm2-135m", 134.5, 30),
-    ],  # fmt: skip
+    ],
 )
 def test_shapes_are_the_models_they_are_named_after(name: str, millions: float, layers: int) -> None:
     """By the number of their parameters, counted without making them."""

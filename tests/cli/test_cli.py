@@ -158,6 +158,7 @@ def test_the_program_run_with_m_does_not_wait_for_torch() -> None:
         (["bench", "--method", "sofmax"], "unknown base 'sofmax'."),
         (["bench", "--shape", "gpt2", "--method", "s+e"], "this model has no encoder"),
         (["bench", "--dtype", "int8"], "dtype 'int8': unknown."),
+        (["bench", "--device", "cuda"], "device cuda: torch finds no GPU here. Use --device cpu."),
         (["bench", "--preset", "fast"], "preset 'fast': unknown. Known: goals, paper."),
         (["bench", "--preset", "goals", "--shape", "gpt2"], "preset goals fixes methods and sizes: leave out --shape."),
         (["bench", "--preset", "paper", "--method", "mos"], "leave out --method."),

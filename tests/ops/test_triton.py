@@ -3,6 +3,7 @@
 On a GPU where there is one, else in Triton's interpreter (TRITON_INTERPRET=1), which takes CPU tensors.
 """
 
+import importlib
 import importlib.util
 import os
 
@@ -21,8 +22,7 @@ IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 if not IS_INTERPRETED and not torch.cuda.is_available():
     pytest.skip("needs a GPU or TRITON_INTERPRET=1: make test-triton", allow_module_level=True)
 
-from unbottle.ops.triton import functions
-
+functions = importlib.import_module("unbottle.ops.triton.functions")
 DEVICE = "cpu" if IS_INTERPRETED else "cuda"
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 

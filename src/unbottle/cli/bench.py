@@ -155,10 +155,14 @@ def paper_ratios(baseline: str) -> dict[tuple[str, str], float]:
 
 def execute(settings: BenchSettings, output: Path | None) -> None:
     """Measure, print, write."""
+    import torch
+
     from unbottle.bench.goals import plan_goals
     from unbottle.bench.report import document, interrupted_rows, save, save_rows
     from unbottle.bench.run import Bench, machine
 
+    if settings.on_gpu and not torch.cuda.is_available():
+        raise ValueError(f"device {settings.device}: torch finds no GPU here. Use --device cpu.")
     prepare(output)
     hardware = machine(settings.device)
     interrupted = True
