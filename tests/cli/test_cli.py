@@ -158,7 +158,6 @@ def test_the_program_run_with_m_does_not_wait_for_torch() -> None:
         (["bench", "--method", "sofmax"], "unknown base 'sofmax'."),
         (["bench", "--shape", "gpt2", "--method", "s+e"], "this model has no encoder"),
         (["bench", "--dtype", "int8"], "dtype 'int8': unknown."),
-        (["bench", "--device", "cuda"], "device cuda: torch finds no GPU here. Use --device cpu."),
         (["bench", "--preset", "fast"], "preset 'fast': unknown. Known: goals, paper."),
         (["bench", "--preset", "goals", "--shape", "gpt2"], "preset goals fixes methods and sizes: leave out --shape."),
         (["bench", "--preset", "paper", "--method", "mos"], "leave out --method."),
@@ -302,6 +301,12 @@ def test_presets_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (paper.shapes, paper.measures, paper.memory, paper.baseline) == (("gpt2",), ("forward",), False, "softmax")
     assert len({paper.baseline, *paper.methods}) == 15
     assert (goals.preset, goals.repeats, goals.autocast) == ("goals", 3, True)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["bench", "--device", "cuda"]) == 2
+    assert "device cuda: torch finds no GPU here. Use --device cpu." in capsys.readouterr().err
 
 
 def test_ratios_of_the_paper() -> None:

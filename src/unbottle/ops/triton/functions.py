@@ -92,8 +92,8 @@ def add_sampled(
 ) -> None:
     """The transpose that gives the gradient of the weight: row x of the total gets all gradient * f of word x.
 
-    Equals `total.index_add_(0, ids.flatten(), (gradient[..., None] * f[:, None]).flatten(0, 1))`; as there, the order of
-    the sums is not fixed.
+    Equals `total.index_add_(0, ids.flatten(), (gradient[..., None] * f[:, None]).flatten(0, 1))`; as there, the order
+    of the sums is not fixed.
     """
     assert total.is_contiguous()
     words, order = ids.flatten().sort(stable=True)
