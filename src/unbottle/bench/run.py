@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.metadata
 import os
@@ -217,16 +218,26 @@ class Bench:
         alone = group.point.measure in HEAD
         models = self._of(group.point.shape)
         works = {v.name: work(models.model(v, head_alone=alone), group.point) for v in group.variants}
-        torch.compiler.reset()  # variants share code: without it, their compilations add up to the compiler's limit
-        take_turns(
-            works,
-            times,
-            repeats=self.settings.repeats,
-            clock=self.clock,
-            order=self._order,
-            done=lambda name: self._step(group, 1, name),
-        )
+        with self._compiler(len(works)):
+            take_turns(
+                works,
+                times,
+                repeats=self.settings.repeats,
+                clock=self.clock,
+                order=self._order,
+                done=lambda name: self._step(group, 1, name),
+            )
         models.base.zero_grad(set_to_none=True)
+
+    def _compiler(self, num_variants: int) -> contextlib.AbstractContextManager:
+        """Variants share code, which the compiler would give up on after few of them."""
+        if not self.settings.compile:
+            return contextlib.nullcontext()
+        import torch._dynamo.config as config
+
+        torch.compiler.reset()
+        limit: contextlib.AbstractContextManager = config.patch(recompile_limit=config.recompile_limit * num_variants)
+        return limit
 
     def _of(self, shape: Shape) -> Models:
         """The models of a shape; those of the previous shape are freed."""
