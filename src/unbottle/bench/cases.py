@@ -219,7 +219,7 @@ class Point:
     @property
     def title(self) -> str:
         if self.measure == "generate":
-            return " + ".join(["generate " + str(self.context)] * (self.context is not None) + [str(NEW_TOKENS)])
+            return f"generate {'' if self.context is None else f'{self.context} + '}{NEW_TOKENS}"
         name = self.measure.replace("-no-logits", ", no logits")
         return name if self.context is None else f"{name} at {self.context}"
 
