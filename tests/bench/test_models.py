@@ -35,7 +35,7 @@ def test_dtype() -> None:
 
 @pytest.mark.parametrize("method", ["plain", "softmax+c+mi"])
 def test_autocast(method: str) -> None:
-    """float32 weights and gradients, products in bfloat16; a plain model then returns bfloat16 logits."""
+    """float32 weights and gradients, products in bfloat16."""
     whole = Models(TINY, positions=9, execution=Execution(autocast=True)).model(HeadVariant(method=method))
     assert {parameter.dtype for parameter in whole.parameters()} == {torch.float32}
     seen: set[torch.dtype] = set()
