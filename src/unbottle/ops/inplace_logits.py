@@ -208,8 +208,9 @@ class InPlaceLogits:
         if self._log_Z is None:
             self._normalise()
         if self._subtracted is None:
-            self._subtracted = self._log_Z
+            assert self._log_Z is not None
             self._values.sub_(self._log_Z[..., None])
+            self._subtracted = self._log_Z
         return self._values
 
     def _remember(self, undo: Callable[[Tensor, Tensor], None]) -> None:
@@ -229,8 +230,9 @@ class InPlaceLogits:
         scale = torch.zeros_like(self._log_Z)[..., None] if gradient is None else gradient[..., None]
         counts = scale.abs() >= torch.finfo(scale.dtype).tiny  # a softmax without weight in a mixture has no inverse
         scale, inverse = scale.where(counts, 0), (1 / scale).where(counts, 0)
-        if self._subtracted is None:
-            triton.implementation(self._grid).softmax_(self._values.flatten(0, 1), self._log_Z.flatten())
+        fast = triton.implementation(self._grid)
+        if fast is not None and self._subtracted is None:
+            fast.softmax_(self._values.flatten(0, 1), self._log_Z.flatten())
         else:
             self._grid.exp_()
         while self._events:

@@ -8,13 +8,29 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from types import ModuleType
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
 
 SWITCH = "UNBOTTLE_TRITON"
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+class Functions(Protocol):
+    """What `functions.py` has."""
+
+    def top(self, values: Tensor, k: int) -> Tensor: ...
+
+    def logsumexp(self, values: Tensor) -> Tensor: ...
+
+    def softmax_(self, values: Tensor, log_Z: Tensor) -> None: ...
+
+    def sampled(self, f: Tensor, weight: Tensor, ids: Tensor) -> Tensor: ...
+
+    def sampled_rows(self, gradient: Tensor, weight: Tensor, ids: Tensor) -> Tensor: ...
+
+    def add_sampled(self, total: Tensor, ids: Tensor, gradient: Tensor, f: Tensor) -> None: ...
 
 
 def available(device: torch.device) -> bool:
@@ -26,7 +42,9 @@ def available(device: torch.device) -> bool:
     return device.type == ("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda")
 
 
-def implementation(like: Tensor) -> ModuleType | None:
+def implementation(like: Tensor) -> Functions | None:
     """The functions of `functions.py` if they are to be used for such a tensor, else None."""
     usable = like.dtype in DTYPES and like.numel() > 0 and not torch.compiler.is_compiling()
-    return importlib.import_module("unbottle.ops.triton.functions") if usable and available(like.device) else None
+    if not usable or not available(like.device):
+        return None
+    return cast(Functions, importlib.import_module("unbottle.ops.triton.functions"))
