@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ SWITCH = "UNBOTTLE_TRITON"
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
+@runtime_checkable
 class Functions(Protocol):
     """What `functions.py` has."""
 
@@ -44,7 +45,7 @@ def available(device: torch.device) -> bool:
 
 def implementation(like: Tensor) -> Functions | None:
     """The functions of `functions.py` if they are to be used for such a tensor, else None."""
-    usable = like.dtype in DTYPES and like.numel() > 0 and not torch.compiler.is_compiling()
+    usable = not torch.compiler.is_compiling() and like.dtype in DTYPES and like.numel() > 0
     if not usable or not available(like.device):
         return None
     return cast(Functions, importlib.import_module("unbottle.ops.triton.functions"))
