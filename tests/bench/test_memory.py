@@ -76,11 +76,12 @@ def test_a_compiled_case_is_compiled_before_it_is_measured(
     import io
     import json
 
-    from unbottle.bench import memory, timing
+    from unbottle.bench import memory, models, timing
     from unbottle.bench.timing import Work
 
     log: list[str] = []
     monkeypatch.setattr(timing, "work", lambda *args: Work(lambda: log.append("prepare"), lambda: log.append("run")))
+    monkeypatch.setattr(models.Models, "model", lambda *args, **kwargs: None)
     monkeypatch.setattr(memory, "forget_peak", lambda: log.append("forget"))
     for compile in (False, True):
         given = dataclasses.replace(case(), execution=Execution(threads=1, compile=compile))

@@ -5,8 +5,8 @@ import torch
 from tiny_shapes import ALL, TINY
 
 from unbottle.bench.cases import SHAPES, Execution, HeadVariant, Point, Shape
-from unbottle.bench.models import Models
-from unbottle.bench.timing import work
+from unbottle.bench.models import Models, fill
+from unbottle.bench.timing import texts, work
 from unbottle.head import Head
 
 
@@ -62,9 +62,10 @@ def test_device() -> None:
     for alone in (False, True):
         model = models.model(HeadVariant(method="plain"), head_alone=alone)
         assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
-        todo = work(model, Point(shape=TINY, measure="head-forward" if alone else "forward", batch=2, length=9))
-        todo.prepare()
-        assert todo.run().device.type == "meta"
+        point = Point(shape=TINY, measure="forward", batch=2, length=9)
+        assert {value.device.type for value in texts(model, point).values()} == {"meta"}
+        for stub in fill(model, batch=2, length=9, source_length=0, require_grad=False):
+            assert {layer.device.type for layer in stub.layers} == {"meta"}
 
 
 def test_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_scales() -> None:
     ]  # fmt: skip
     along_k = [group for group in plan(settings) if group.point.axis == "k" and group.point.measure == "train"]
     names = [[variant.method for variant in group.variants] for group in along_k]
-    assert names == [["plain", "softmax+cpr:20,50+mi"], ["plain", "softmax+cpr:20,200+mi"]]
+    assert names == [["plain", f"softmax+cpr:20,{k}", f"softmax+cpr:20,{k}+mi"] for k in (50, 200)]
     along_V = plan(BenchSettings(shapes=("gpt2",), measures=("train",), scales=(Scale("V", (999, 2000)),)))
     assert [group.point.shape.vocabulary for group in along_V] == [999, 2000]
     along_B = plan(BenchSettings(shapes=("gpt2",), measures=("train",), scales=(Scale("B", (2, 8)),)))
