@@ -212,7 +212,7 @@ def save_rows(
 def interrupted_rows(folder: Path, settings: BenchSettings, machine: Json) -> list[Json]:
     """The rows that an interrupted run with the same settings on the same machine saved in this folder."""
     file = folder / "bench.json"
-    data = read_json(file) if file.exists() else {"interrupted": False}
+    data: Json = read_json(file) if file.exists() else {"interrupted": False}
     same = data["interrupted"] and data["settings"] == json.loads(json.dumps(settings.to_dict()))
     rows: list[Json] = data["rows"] if same and data["machine"] == machine else []
     return rows

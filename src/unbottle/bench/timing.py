@@ -214,7 +214,8 @@ def generation(model: PreTrainedModel, point: Point) -> Work:
     def prepare() -> None:
         model.eval()
 
-    return Work(prepare, lambda: model.generate(ids, attention_mask=mask, **options))
+    generate: Any = model.generate  # to mypy, the attribute of a module is a tensor or a module
+    return Work(prepare, lambda: generate(ids, attention_mask=mask, **options))
 
 
 def decoding(model: PreTrainedModel, point: Point) -> Work:
