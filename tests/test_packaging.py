@@ -31,6 +31,7 @@ EXTRAS = {  # layer: the extras with which it is installed. The other layers hav
     "app": ("app",),
     "cli": ("train",),
     "serve": ("vllm",),
+    "ops": ("triton",),
 }
 DISTRIBUTIONS = {"yaml": "pyyaml", "mauve": "mauve-text"}  # the import names that are not the distribution's name
 

@@ -8,7 +8,7 @@ from tiny_shapes import TINY
 
 from unbottle.bench.cases import BenchSettings, HeadVariant, Point
 from unbottle.bench.report import save
-from unbottle.bench.run import Limit, Measurement, machine
+from unbottle.bench.run import Measurement, machine
 from unbottle.bench.timing import Time
 
 
@@ -20,16 +20,14 @@ def rows(axis: str | None) -> list[Measurement]:
         for number, method in enumerate(("plain", f"softmax+r:{value}" if axis == "k" else "mos")):
             time = Time(1, 1 + number * (value or 7))
             found.append(
-                Measurement(
-                    point=point, variant=HeadVariant(method=method), times=(time,), plain=(Time(1, 1),), limit=Limit()
-                )
+                Measurement(point=point, variant=HeadVariant(method=method), times=(time,), baseline=(Time(1, 1),))
             )
     return found
 
 
 @pytest.mark.parametrize("axis", [None, "T", "k"])
 def test_picture(axis: str | None, tmp_path: Path) -> None:
-    written = save(tmp_path, "text", rows(axis), BenchSettings(), machine())
+    written = save(tmp_path, rows(axis), BenchSettings(), machine())
     assert written[-1].name == "bench.png"
     assert written[-1].read_bytes().startswith(b"\x89PNG")
 
@@ -57,5 +55,5 @@ def test_no_matplotlib_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    written = save(tmp_path, "text", rows(None), BenchSettings(), machine())
+    written = save(tmp_path, rows(None), BenchSettings(), machine())
     assert [path.name for path in written] == ["bench.md", "bench.json"]

@@ -1,29 +1,32 @@
 """Variants take turns, and their times are those of the clock."""
 
+from __future__ import annotations
+
 import gc
 import random
 from collections import Counter
 
 import pytest
+import torch
 
-from unbottle.bench.timing import SystemClock, Time, Work, take_turns
+from unbottle.bench.cases import Execution
+from unbottle.bench.timing import CudaClock, SystemClock, Time, Work, clock_of, take_turns
 
 
 class FakeClock:
     """A clock that only moves when it is told to."""
 
     def __init__(self) -> None:
-        self.seconds = {"wall": 100.0, "cpu": 7.0}
+        self.now = Time(100.0, 7.0)
 
-    def wall(self) -> float:
-        return self.seconds["wall"]
+    def start(self) -> None:
+        self.started = self.now
 
-    def cpu(self) -> float:
-        return self.seconds["cpu"]
+    def stop(self) -> Time:
+        return Time(self.now.wall - self.started.wall, self.now.cpu - self.started.cpu)
 
     def pass_by(self, wall: float, cpu: float) -> None:
-        self.seconds["wall"] += wall
-        self.seconds["cpu"] += cpu
+        self.now = Time(self.now.wall + wall, self.now.cpu + cpu)
 
 
 def works(clock: FakeClock, log: list[str]) -> dict[str, Work]:
@@ -87,7 +90,41 @@ def test_the_system_clock_counts_work_not_sleep() -> None:
     import time
 
     clock = SystemClock()
-    wall, cpu = clock.wall(), clock.cpu()
+    clock.start()
     time.sleep(0.2)
-    assert clock.wall() - wall >= 0.2
-    assert clock.cpu() - cpu < 0.1
+    found = clock.stop()
+    assert found.wall >= 0.2
+    assert found.cpu < 0.1
+
+
+def test_the_clock_follows_the_device() -> None:
+    assert isinstance(clock_of(Execution()), SystemClock)
+    assert isinstance(clock_of(Execution(device="cuda")), CudaClock)
+
+
+def test_the_clock_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events around the step; the GPU is waited for before the first and after the last, and then the wall is read."""
+    log: list[str] = []
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            log.append("record")
+            self.place = len(log)
+
+        def elapsed_time(self, other: Event) -> float:
+            assert log[-1] != "record", "events are read when the GPU is done"
+            return 1000.0 * (other.place - self.place)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("wait"))
+    monkeypatch.setattr("time.perf_counter", lambda: log.append("wall") or float(len(log)))
+    times: dict[str, list[Time]] = {}
+    take_turns(
+        {"a": Work(lambda: None, lambda: log.append("run"), steps=2)}, times, repeats=1, clock=CudaClock(),
+        order=random.Random(0),
+    )  # fmt: skip
+    assert log == ["wait", "wall", "record", "run", "record", "wait", "wall"] * 2
+    assert times == {"a": [Time(wall=2.5, cpu=1.0)]}

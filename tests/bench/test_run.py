@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from tiny_shapes import METHODS, TINY, TINY_SEQ2SEQ
 
 from unbottle.bench import run as module
 from unbottle.bench.cases import SHAPES, BenchSettings, Case, Scale
-from unbottle.bench.report import document, save
+from unbottle.bench.goals import Goal
+from unbottle.bench.report import document, interrupted_rows, save
 from unbottle.bench.run import Bench, machine
-from unbottle.bench.timing import Work
+from unbottle.bench.timing import Time, Work
 
 MB = {"plain": 100.0, METHODS[0]: 90.0, METHODS[1]: 250.0, "softmax+cepr:3": 50.0}
 
@@ -24,11 +26,12 @@ class FakeClock:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def wall(self) -> float:
-        return self.seconds * 2
+    def start(self) -> None:
+        self.started = self.seconds
 
-    def cpu(self) -> float:
-        return self.seconds
+    def stop(self) -> Time:
+        passed = self.seconds - self.started
+        return Time(wall=2 * passed, cpu=passed)
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +42,18 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bench(**changes: Any) -> Bench:
     settings = {"shapes": ("tiny", "tiny-t5"), "contexts": (8, 12), "repeats": 2, "threads": 1} | changes
-    return Bench(BenchSettings(**settings), peak=lambda case: MB[case.variant.name])
+    saved = settings.pop("saved", ())
+    return Bench(BenchSettings(**settings), peak=lambda case: MB[case.variant.name], saved=saved)
 
 
 def test_rows() -> None:
     run = bench()
     run.run()
     found = [(row.point.shape.name, row.point.title, row.variant.name) for row in run.rows]
-    measures = ("forward", "loss", "train", "decode at 8", "decode at 12")
-    causal = [("tiny", measure, name) for measure in measures for name in ("plain", *METHODS)]
-    seq2seq = [("tiny-t5", measure, name) for measure in measures for name in ("plain", "softmax+cepr:3")]
+    measures = ("forward", "loss", "loss, no logits", "train", "decode at 8", "decode at 12")
+    generate = {"tiny": ("generate 8 + 24", "generate 12 + 24"), "tiny-t5": ("generate 24",)}
+    causal = [("tiny", m, name) for m in measures + generate["tiny"] for name in ("plain", *METHODS)]
+    seq2seq = [("tiny-t5", m, name) for m in measures + generate["tiny-t5"] for name in ("plain", "softmax+cepr:3")]
     assert found == causal + seq2seq
     for row in run.rows:
         assert len(row.times) == 2
@@ -127,8 +132,7 @@ def test_interrupted(where: str, tmp_path: Path) -> None:
     assert "train" not in titles
     if where == "memory":
         assert [row.peak_mb for row in run.rows[3:]] == [100, None, None]
-    text = document(run.rows, run.settings, machine(), interrupted=True)
-    save(tmp_path, text, run.rows, run.settings, machine(), interrupted=True)
+    save(tmp_path, run.rows, run.settings, machine(), interrupted=True)
     assert json.loads((tmp_path / "bench.json").read_text())["interrupted"] is True
 
 
@@ -152,7 +156,7 @@ def interrupting(where: str) -> tuple[Callable[..., None], Callable[[Case], floa
 def test_json(tmp_path: Path) -> None:
     run = bench(shapes=("tiny-t5",), measures=("train", "decode"))
     run.run()
-    written = save(tmp_path, "text", run.rows, run.settings, machine())
+    written = save(tmp_path, run.rows, run.settings, machine())
     assert [path.name for path in written][:2] == ["bench.md", "bench.json"]
     data = json.loads((tmp_path / "bench.json").read_text())
     assert data.keys() == {"settings", "machine", "interrupted", "rows"}
@@ -163,9 +167,70 @@ def test_json(tmp_path: Path) -> None:
     assert {k: v for k, v in method.items() if k not in ("cpu", "wall")} == {
         "shape": "tiny-t5", "vocabulary": 61, "measure": "train", "batch": 2, "length": 6, "source_length": 7,
         "context": None, "scale": None, "method": "softmax+cepr:3", "path": "auto",
-        "memory": {"peak_mb": 50.0, "ratio": 0.5}, "at_most": {"time": None, "memory": None},
+        "memory": {"peak_mb": 50.0, "ratio": 0.5}, "goal": {"time": None, "memory": None}, "paper": None,
     }  # fmt: skip
     for kind in ("cpu", "wall"):
         assert len(method[kind]["times"]) == 2
         assert method[kind]["ratio"] == pytest.approx(method[kind]["median"] / plain[kind]["median"])
     assert [row["context"] for row in data["rows"]] == [None, None, 8, 8, 12, 12]
+
+
+@pytest.mark.parametrize("where", ["times", "memory"])
+def test_an_interrupted_run_is_resumed(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that are complete are not measured again; the one at work is, from its start."""
+    run = bench(shapes=("tiny",))
+    run.report, run.peak = interrupting(where)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    save(tmp_path, run.rows, run.settings, machine(), interrupted=True)
+    before, measured = module.work, []
+    monkeypatch.setattr(module, "work", lambda model, point: measured.append(point.title) or before(model, point))
+    again = bench(shapes=("tiny",), saved=interrupted_rows(tmp_path, run.settings, machine()))
+    again.run()
+    assert set(measured) == {row.point.title for row in again.rows} - {"forward"}
+    assert again.rows[:3] == run.rows[:3]
+    assert again.done == pytest.approx(again.total)
+    assert all(len(row.times) == 2 and row.peak_mb for row in again.rows)
+
+
+def test_only_the_same_run_is_resumed(tmp_path: Path) -> None:
+    run = bench(shapes=("tiny",), measures=("loss",), memory=False, scales=(Scale("T", (8, 9)),))
+    run.run()
+    here, settings = machine(), run.settings
+    assert interrupted_rows(tmp_path, settings, here) == []
+    save(tmp_path, run.rows, settings, here, interrupted=False)
+    assert interrupted_rows(tmp_path, settings, here) == []
+    save(tmp_path, run.rows, settings, here, interrupted=True)
+    assert len(interrupted_rows(tmp_path, settings, here)) == len(run.rows) == 6
+    assert interrupted_rows(tmp_path, replace(settings, dtype="bfloat16"), here) == []
+    assert interrupted_rows(tmp_path, settings, here | {"cores": 99}) == []
+
+
+def test_rows_of_a_scale_are_told_apart_when_resumed(tmp_path: Path) -> None:
+    changes = {"shapes": ("tiny",), "measures": ("loss",), "memory": False, "scales": (Scale("T", (8, 9)),)}
+    run = bench(**changes)
+    run.run()
+    saved = [row.to_dict() for row in run.rows if row.point.value == 8]
+    again = bench(**changes, saved=json.loads(json.dumps(saved)))
+    again.run()
+    assert again.rows[:3] == run.rows[:3]
+    assert again.rows[3:] != run.rows[3:]
+
+
+def test_ratios_to_another_baseline() -> None:
+    """Beside the paper's ratios; goals are for ratios to the plain model."""
+    changes = {"shapes": ("tiny",), "measures": ("train",), "methods": ("mos:2",), "memory": False, "threads": 2}
+    plain = bench(**changes)
+    plain.run()
+    assert plain.rows[1].goal == Goal(memory=1.0)
+    run = bench(**changes, baseline="softmax")
+    run._paper = {("tiny", "mos:2"): 1.5}
+    run.run()
+    softmax, mos = run.rows
+    assert (softmax.variant.name, softmax.wall_ratio) == ("softmax", 1)
+    assert mos.wall_ratio == mos.wall / softmax.wall
+    assert mos.goal == Goal()
+    text = document(run.rows, run.settings, machine())
+    assert "paper's ratio" in text
+    assert "divided by that of `softmax`" in text
+    assert "Goals" not in text

@@ -4,13 +4,14 @@ import pytest
 import torch
 from tiny_shapes import ALL, TINY
 
-from unbottle.bench.cases import HEAD, MEASURES, HeadVariant, Point, Shape
+from unbottle.bench.cases import AT_CONTEXT, HEAD, MEASURES, NEW_TOKENS, Execution, HeadVariant, Point, Shape
 from unbottle.bench.models import Models
 from unbottle.bench.timing import DECODE_STEPS, work
+from unbottle.hf.outputs import SkippedLogits
 
 
 def point(shape: Shape, measure: str) -> Point:
-    context = 12 if measure == "decode" else None
+    context = 12 if measure in AT_CONTEXT and not (measure == "generate" and shape.encoder_decoder) else None
     source = shape.source_length
     return Point(shape=shape, measure=measure, batch=2, length=9, source_length=source, context=context)
 
@@ -18,7 +19,7 @@ def point(shape: Shape, measure: str) -> Point:
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
 def test_every_measure_runs_on_every_shape(shape: Shape, measure: str) -> None:
-    models = Models(shape, positions=12)
+    models = Models(shape, positions=point(shape, measure).positions, execution=Execution())
     for method in ("plain", *shape.methods):
         model = models.model(HeadVariant(method=method), head_alone=measure in HEAD)
         todo = work(model, point(shape, measure))
@@ -29,7 +30,9 @@ def test_every_measure_runs_on_every_shape(shape: Shape, measure: str) -> None:
             assert model.training == measure.endswith("train")
             if measure.endswith("forward"):
                 assert result.shape == (2, 9, 61)
-            elif measure.endswith("loss"):
+            elif measure == "generate":
+                assert result.shape == (2, NEW_TOKENS + (1 if shape.encoder_decoder else 12))
+            elif "loss" in measure:
                 assert result.ndim == 0
                 assert not result.requires_grad
         weight = model.get_output_embeddings().weight
@@ -38,7 +41,7 @@ def test_every_measure_runs_on_every_shape(shape: Shape, measure: str) -> None:
 
 
 def test_train_reaches_the_head_and_the_hidden_states() -> None:
-    model = Models(TINY, positions=12).model(HeadVariant(method="softmax+c+mi"), head_alone=True)
+    model = Models(TINY, positions=16, execution=Execution()).model(HeadVariant(method="softmax+c+mi"), head_alone=True)
     todo = work(model, point(TINY, "head-train"))
     for _ in range(2):
         todo.prepare()
@@ -51,22 +54,42 @@ def test_train_reaches_the_head_and_the_hidden_states() -> None:
     torch.testing.assert_close(model.base_model.layers[-1].grad, once)  # forgotten in between, not added up
 
 
-def test_loss_is_asked_for_without_logits_where_a_model_can() -> None:
+@pytest.mark.parametrize(("measure", "expected"), [("loss", {}), ("loss-no-logits", {"skip_logits": True})])
+def test_the_loss_is_asked_for_as_people_do(measure: str, expected: dict) -> None:
+    """In evaluation mode, with labels and nothing else: logits come with it unless they are declined."""
+    seen: list[tuple[dict, bool]] = []
+
     class Model(torch.nn.Module):
         config = type("Config", (), {"is_encoder_decoder": False})
+        device = torch.device("cpu")
 
-        def forward(self, input_ids, labels, use_cache, skip_logits=False):
-            return type("Output", (), {"loss": torch.tensor(float(skip_logits))})
+        def forward(self, input_ids, labels, use_cache=None, skip_logits=None):
+            asked = {"use_cache": use_cache, "skip_logits": skip_logits}
+            seen.append(({name: value for name, value in asked.items() if value is not None}, self.training))
+            return type("Output", (), {"loss": torch.tensor(1.0)})
 
-    todo = work(Model(), point(TINY, "loss"))
+    todo = work(Model(), point(TINY, measure))
     todo.prepare()
-    assert todo.run() == 1.0
+    todo.run()
+    assert seen == [(expected, False)]
+
+
+def test_a_head_returns_its_logits_with_the_loss_unless_declined() -> None:
+    model = Models(TINY, positions=16, execution=Execution()).model(HeadVariant(method="softmax+c+mi"))
+    outputs = []
+    model.register_forward_hook(lambda module, args, output: outputs.append(output))
+    for measure in ("loss", "loss-no-logits"):
+        todo = work(model, point(TINY, measure))
+        todo.prepare()
+        todo.run()
+    assert outputs[0].logits.shape == (2, 9, 61)
+    assert isinstance(outputs[1].logits, SkippedLogits)
 
 
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
 def test_decoding_ends_at_its_context(shape: Shape) -> None:
     """The last step reads as many words as asked for, in every round, and every step reads one."""
-    model = Models(shape, positions=12).model(HeadVariant(method=shape.methods[0]))
+    model = Models(shape, positions=16, execution=Execution()).model(HeadVariant(method=shape.methods[0]))
     lengths: list[tuple[int, int]] = []
 
     def watch(module, args, kwargs, output):
@@ -88,7 +111,7 @@ def test_decoding_ends_at_its_context(shape: Shape) -> None:
 
 def test_all_variants_read_the_same_texts() -> None:
     """A fresh head predicts what the plain model does, so the losses agree: same texts, same weights."""
-    models = Models(TINY, positions=12)
+    models = Models(TINY, positions=16, execution=Execution())
     losses = []
     for method in ("plain", "softmax+c+mi"):
         todo = work(models.model(HeadVariant(method=method)), point(TINY, "loss"))

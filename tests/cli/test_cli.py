@@ -168,6 +168,10 @@ def test_the_program_run_with_m_does_not_wait_for_torch() -> None:
         (["bench", "--method", "sofmax"], "unknown base 'sofmax'."),
         (["bench", "--shape", "gpt2", "--method", "s+e"], "this model has no encoder"),
         (["bench", "--dtype", "int8"], "dtype 'int8': unknown."),
+        (["bench", "--preset", "fast"], "preset 'fast': unknown. Known: goals, paper."),
+        (["bench", "--preset", "goals", "--shape", "gpt2"], "preset goals fixes methods and sizes: leave out --shape."),
+        (["bench", "--preset", "paper", "--method", "mos"], "leave out --method."),
+        (["bench", "--preset", "paper", "--shape", "t5-small"], "Known: gpt2, gpt2-medium."),
         (["bench", "--scale", "X=3"], "scale 'X=3': unknown axis 'X'."),
         (["bench", "--repeats", "0"], "repeats 0: give a number of at least 1."),
         (["bench", "--output", "/dev/null/folder"], "Not a directory"),
@@ -276,7 +280,7 @@ def test_every_option_arrives(tiny: None, monkeypatch: pytest.MonkeyPatch) -> No
     line = (
         "bench --method mos --method s+c --shape tiny --shape t5-small --measure decode --batch 3 --length 5 "
         "--source-length 6 --context 9 --context 10 --scale T=12 --repeats 4 --threads 3 --dtype bfloat16 "
-        "--against-dense --no-memory --output here"
+        "--device cuda --compile --against-dense --no-memory --output here"
     )
     assert main(line.split()) == 0
     ((settings, output),) = seen
@@ -285,7 +289,8 @@ def test_every_option_arrives(tiny: None, monkeypatch: pytest.MonkeyPatch) -> No
     assert found | {"scales": str(settings.scales[0])} == {
         "shapes": ("tiny", "t5-small"), "methods": ("mos", "s+c"), "measures": ("decode",), "batch": 3, "length": 5,
         "source_length": 6, "contexts": (9, 10), "repeats": 4, "threads": 3, "dtype": "bfloat16",
-        "against_dense": True, "memory": False, "scales": "T=12", "seed": 0,
+        "against_dense": True, "memory": False, "scales": "T=12", "seed": 0, "device": "cuda", "compile": True,
+        "autocast": False, "preset": None, "baseline": "plain",
     }  # fmt: skip
 
 
@@ -293,7 +298,34 @@ def test_a_scale_alone_measures_training(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = []
     monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: seen.append(settings.measures))
     assert main(["bench", "--scale", "T=12"]) == main(["bench"]) == 0
-    assert seen == [("train",), ("forward", "loss", "train", "decode")]
+    assert seen == [("train",), ("forward", "loss", "loss-no-logits", "train", "decode", "generate")]
+
+
+def test_presets_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's table 1 has fifteen rows, the first of which is what its times are compared with."""
+    seen = []
+    monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: seen.append(settings))
+    for line in ("--preset paper", "--preset goals --repeats 3 --autocast"):
+        assert main(["bench", *line.split()]) == 0
+    paper, goals = seen
+    assert (paper.shapes, paper.measures, paper.memory, paper.baseline) == (("gpt2",), ("forward",), False, "softmax")
+    assert len({paper.baseline, *paper.methods}) == 15
+    assert (goals.preset, goals.repeats, goals.autocast) == ("goals", 3, True)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["bench", "--device", "cuda"]) == 2
+    assert "device cuda: torch finds no GPU here. Use --device cpu." in capsys.readouterr().err
+
+
+def test_ratios_of_the_paper() -> None:
+    from unbottle.cli.bench import paper_ratios
+
+    ratios = paper_ratios("softmax")
+    assert round(ratios["gpt2", "softmax+cpr:20,100+mi"], 2) == 1.45
+    assert round(ratios["gpt2", "mos"], 2) == 1.57
+    assert round(ratios["gpt2-medium", "pg"], 2) == 1.14
 
 
 def test_ctrl_c_prints_what_was_measured(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from unbottle.files import Json
 from unbottle.method import Method
 
-CAUSAL = ("softmax+cpr:20,100+mi", "softmax+c+mi", "mos")
+CAUSAL = ("softmax+c", "softmax+cpr:20,100", "softmax+cpr:20,100+mi", "mos+mi")
 SEQ2SEQ = ("softmax+cepr:20",)
 
 
@@ -48,9 +48,27 @@ SHAPES = {
             positions="n_positions",
         ),
         Shape(
+            name="gpt2-medium",
+            model_type="gpt2",
+            config={"n_positions": 1024, "n_embd": 1024, "n_layer": 24, "n_head": 16},
+            vocabulary=50257,
+            positions="n_positions",
+        ),
+        Shape(
             name="t5-small",  # the architecture's defaults
             model_type="t5",
             config={"d_model": 512, "num_layers": 6, "decoder_start_token_id": 0},
+            vocabulary=32128,
+            encoder_decoder=True,
+            batch=8,
+            length=64,
+            source_length=512,
+            methods=SEQ2SEQ,
+        ),
+        Shape(
+            name="t5-base",
+            model_type="t5",
+            config={"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "decoder_start_token_id": 0},
             vocabulary=32128,
             encoder_decoder=True,
             batch=8,
@@ -71,6 +89,18 @@ SHAPES = {
                 "decoder_ffn_dim": 3072,
                 "max_position_embeddings": 1024,
             },
+            vocabulary=50265,
+            positions="max_position_embeddings",
+            encoder_decoder=True,
+            batch=8,
+            length=64,
+            source_length=512,
+            methods=SEQ2SEQ,
+        ),
+        Shape(
+            name="bart-large",  # the architecture's defaults
+            model_type="bart",
+            config={"d_model": 1024, "max_position_embeddings": 1024},
             vocabulary=50265,
             positions="max_position_embeddings",
             encoder_decoder=True,
@@ -147,9 +177,12 @@ def with_k(method: str, k: int) -> str | None:
 
 
 PLAIN = "plain"  # the model as transformers made it, no head attached
-MODEL = ("forward", "loss", "train", "decode")
-HEAD = ("head-forward", "head-loss", "head-train")
+MODEL = ("forward", "loss", "loss-no-logits", "train", "decode", "generate")
+HEAD = ("head-forward", "head-loss", "head-loss-no-logits", "head-train")
 MEASURES = (*MODEL, *HEAD)
+AT_CONTEXT = ("decode", "generate")  # batch 1 unless another is asked for
+NEW_TOKENS = 24  # of generate
+PROMPT = 128  # the shortest context by default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,18 +206,22 @@ class Point:
     batch: int
     length: int
     source_length: int = 0
-    context: int | None = None  # of decode
+    context: int | None = None  # words before the step of decode, or of the prompt of generate
     axis: str | None = None  # the scale that this point lies on, and where
     value: int | None = None
 
     @property
     def positions(self) -> int:
         """The longest text of the decoder or encoder."""
-        return max(self.context or self.length, self.source_length)
+        generated = NEW_TOKENS if self.measure == "generate" else 0
+        return max((self.context or self.length) + generated, self.source_length)
 
     @property
     def title(self) -> str:
-        return self.measure if self.context is None else f"{self.measure} at {self.context}"
+        if self.measure == "generate":
+            return f"generate {'' if self.context is None else f'{self.context} + '}{NEW_TOKENS}"
+        name = self.measure.replace("-no-logits", ", no logits")
+        return name if self.context is None else f"{name} at {self.context}"
 
     @property
     def work(self) -> float:
@@ -192,8 +229,29 @@ class Point:
 
         A decoding step reads few words but all weights, so it counts for more.
         """
-        words = 40 if self.measure == "decode" else self.length + self.source_length / 2
+        steps = {"decode": 1, "generate": NEW_TOKENS}.get(self.measure)
+        words = 40 * steps if steps else self.length + self.source_length / 2
         return self.batch * words * (3 if self.measure.endswith("train") else 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Where and in which precision everything runs."""
+
+    device: str = "cpu"
+    dtype: str = "float32"
+    autocast: bool = False  # float32 weights, products in bfloat16
+    compile: bool = False
+    threads: int = 2
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device != "cpu"
+
+    def __str__(self) -> str:
+        precision = "float32 weights, bfloat16 autocast" if self.autocast else self.dtype
+        where = self.device if self.on_gpu else f"{self.threads} threads"
+        return ", ".join([precision, *["compiled"] * self.compile, where])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,8 +260,7 @@ class Case:
 
     point: Point
     variant: HeadVariant
-    dtype: str = "float32"
-    threads: int = 2
+    execution: Execution
 
     def to_dict(self) -> Json:
         return asdict(self)
@@ -213,36 +270,43 @@ class Case:
         point = dict(data["point"])
         shape = dict(point.pop("shape"))
         shape["methods"] = tuple(shape["methods"])
-        return Case(**data | {"point": Point(shape=Shape(**shape), **point), "variant": HeadVariant(**data["variant"])})
+        return Case(
+            point=Point(shape=Shape(**shape), **point),
+            variant=HeadVariant(**data["variant"]),
+            execution=Execution(**data["execution"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseGroup:
-    """Variants that take turns at one point; the plain model is the first."""
+    """Variants that take turns at one point. Ratios are relative to the first, normally the plain model."""
 
     point: Point
     variants: tuple[HeadVariant, ...]
+    memory: bool = True  # measured too, unless the settings forbid it
 
 
+PRESETS = ("goals", "paper")
+DEVICES = ("cpu", "cuda")
 DTYPES = ("float32", "bfloat16", "float16")
 SHORTEST_CONTEXT = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchSettings:
+class BenchSettings(Execution):
     """Settings of a run; None stands for the default of the shape. Unknown values raise ValueError."""
 
+    preset: str | None = None
     shapes: tuple[str, ...] = ("gpt2", "t5-small")
     methods: tuple[str, ...] = ()
     measures: tuple[str, ...] = MODEL
     batch: int | None = None
     length: int | None = None
     source_length: int | None = None
-    contexts: tuple[int, ...] = (128, 1024)
+    contexts: tuple[int, ...] = (PROMPT, 1024)
     repeats: int = 7
-    threads: int = 2
-    dtype: str = "float32"
     against_dense: bool = False
+    baseline: str = PLAIN
     memory: bool = True
     scales: tuple[Scale, ...] = ()
     seed: int = 0
@@ -254,18 +318,25 @@ class BenchSettings:
             check_known("shape", name, tuple(SHAPES))
         for name in self.measures:
             check_known("measure", name, MEASURES)
+        check_known("device", self.device, DEVICES)
         check_known("dtype", self.dtype, DTYPES)
+        if self.autocast and self.dtype != "float32":
+            raise ValueError(f"autocast with {self.dtype} weights: autocast is for float32 weights.")
         for what in ("batch", "length", "source_length", "repeats", "threads"):
             if (value := getattr(self, what)) is not None and value < 1:
                 raise ValueError(f"{what} {value}: give a number of at least 1.")
         grown = [value for scale in self.scales if scale.axis == "T" for value in scale.values]
-        for context in (*self.contexts, *(grown if "decode" in self.measures else ())):
+        for context in (*self.contexts, *(grown if set(AT_CONTEXT) & {*self.measures} else ())):
             if context < SHORTEST_CONTEXT:
                 raise ValueError(f"context {context}: give a number of at least {SHORTEST_CONTEXT}.")
         if self.source_length and not any(SHAPES[name].encoder_decoder for name in self.shapes):
             raise ValueError(f"source length {self.source_length}: {', '.join(self.shapes)} has no encoder.")
-        if self.length == 1 and set(self.measures) - {"decode"}:
+        if self.length == 1 and set(self.measures) - {*AT_CONTEXT}:
             raise ValueError("length 1: a text of one word has no next word to predict; give at least 2.")
+
+    @property
+    def execution(self) -> Execution:
+        return Execution(**{part.name: getattr(self, part.name) for part in fields(Execution)})
 
     def to_dict(self) -> Json:
         return asdict(self)
@@ -294,15 +365,18 @@ def points(shape: Shape, settings: BenchSettings) -> list[Point]:
 
 
 def at(shape: Shape, measure: str, settings: BenchSettings) -> list[Point]:
+    """The points of one measure. Encoder-decoder models generate from their source, without a prompt."""
     source = settings.source_length or shape.source_length
     point = Point(
         shape=shape,
         measure=measure,
-        batch=settings.batch or shape.batch,
+        batch=settings.batch or (1 if measure in AT_CONTEXT else shape.batch),
         length=settings.length or shape.length,
         source_length=source if shape.encoder_decoder else 0,
     )
-    return [replace(point, context=c) for c in settings.contexts] if measure == "decode" else [point]
+    if measure not in AT_CONTEXT or (measure == "generate" and shape.encoder_decoder):
+        return [point]
+    return [replace(point, context=context) for context in settings.contexts]
 
 
 def scaled(shape: Shape, scale: Scale, settings: BenchSettings) -> list[CaseGroup]:
@@ -321,7 +395,7 @@ def scaled(shape: Shape, scale: Scale, settings: BenchSettings) -> list[CaseGrou
 
 
 def moved(point: Point, axis: str, value: int) -> Point:
-    """The same point with another size. Where T grows, the context of a decoding step does."""
+    """The same point with another size. Where T grows, the context of a decoding step or the prompt does."""
     point = replace(point, axis=axis, value=value)
     if axis == "V":
         return replace(point, shape=replace(point.shape, vocabulary=value))
@@ -333,8 +407,8 @@ def moved(point: Point, axis: str, value: int) -> Point:
 
 
 def variants(point: Point, methods: tuple[str, ...], settings: BenchSettings) -> tuple[HeadVariant, ...]:
-    """The plain model, then each method; with `against_dense` each a second time, on the dense path."""
-    chosen = [HeadVariant(method=PLAIN)]
+    """The baseline, then each method; with `against_dense` each a second time, on the dense path."""
+    chosen = [HeadVariant(method=settings.baseline)]
     for text in methods:
         method = Method.parse(text)
         method.check(encoder_decoder=point.shape.encoder_decoder, vocabulary=point.shape.vocabulary)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from unbottle.bench.cases import HEAD, Case
@@ -17,7 +18,10 @@ RETURN_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 
 def peak_memory(case: Case) -> float:
-    """The peak memory in MB of a process that runs a case once, with weights and Python included."""
+    """The peak memory in MB of a process that runs a case once.
+
+    On a CPU that of the process, with weights and Python; on a GPU that of torch's allocator, with weights.
+    """
     command = [sys.executable, "-m", "unbottle.bench.memory"]
     child = subprocess.run(
         command,
@@ -58,13 +62,30 @@ def main() -> None:
     from unbottle.bench.timing import work
 
     case = Case.of(json.load(sys.stdin))
-    torch.set_num_threads(case.threads)
-    models = Models(case.point.shape, positions=case.point.positions, dtype=case.dtype)
+    torch.set_num_threads(case.execution.threads)
+    models = Models(case.point.shape, positions=case.point.positions, execution=case.execution)
     todo = work(models.model(case.variant, head_alone=case.point.measure in HEAD), case.point)
+    if case.execution.on_gpu or case.execution.compile:  # libraries and the compiler take memory at first use
+        todo.prepare()
+        todo.run()
     todo.prepare()
+    print(json.dumps({"peak_mb": peak_of_gpu(todo.run) if case.execution.on_gpu else peak_of_process(todo.run)}))
+
+
+def peak_of_process(run: Callable[[], object]) -> float:
     forget_peak()
-    todo.run()
-    print(json.dumps({"peak_mb": own_peak()}))
+    run()
+    return own_peak()
+
+
+def peak_of_gpu(run: Callable[[], object]) -> float:
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() / 2**20
 
 
 if __name__ == "__main__":

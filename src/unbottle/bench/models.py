@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions, ModelOutput
 
-from unbottle.bench.cases import PLAIN, HeadVariant, Shape
+from unbottle.bench.cases import PLAIN, Execution, HeadVariant, Shape
 from unbottle.hf import attach
 
 NUM_LAYERS = 4  # hidden states to choose from; the Mi of the paper reads three
@@ -28,11 +28,11 @@ class Stub(nn.Module):
         self.embed_tokens = nn.Module()
         self.layers: tuple[Tensor, ...] = ()
 
-    def fill(self, batch: int, length: int, *, require_grad: bool) -> None:
+    def fill(self, batch: int, length: int, *, device: torch.device, require_grad: bool) -> None:
         """Make hidden states as large as those behind a final norm."""
         generator = torch.Generator().manual_seed(batch * length)
         states = [torch.randn(batch, length, self.size, generator=generator) for _ in range(NUM_LAYERS)]
-        self.layers = tuple(state.to(self.dtype).requires_grad_(require_grad) for state in states)
+        self.layers = tuple(state.to(device, self.dtype).requires_grad_(require_grad) for state in states)
 
     def forget(self) -> None:
         for layer in self.layers:
@@ -69,18 +69,19 @@ def fill(model: PreTrainedModel, *, batch: int, length: int, source_length: int,
     stubs = [part for part in model.modules() if isinstance(part, Stub)]
     for stub in stubs:
         words = source_length if stub.kind is BaseModelOutput else length  # an encoder's output, or a decoder's
-        stub.fill(batch, words, require_grad=require_grad)
+        stub.fill(batch, words, device=model.device, require_grad=require_grad)
     return stubs
 
 
 class Models:
     """The variants of one shape. They share all weights but those of their heads."""
 
-    def __init__(self, shape: Shape, *, positions: int, dtype: str = "float32", seed: int = 0) -> None:
+    def __init__(self, shape: Shape, *, positions: int, execution: Execution, seed: int = 0) -> None:
         torch.manual_seed(seed)
         auto = AutoModelForSeq2SeqLM if shape.encoder_decoder else AutoModelForCausalLM
         config = AutoConfig.for_model(shape.model_type, **shape.options(positions))
-        self.base = auto.from_config(config).to(getattr(torch, dtype))
+        self.base = auto.from_config(config).to(execution.device, getattr(torch, execution.dtype))
+        self._execution = execution
         self._models: dict[tuple[HeadVariant, bool], PreTrainedModel] = {}
 
     def model(self, variant: HeadVariant, *, head_alone: bool = False) -> PreTrainedModel:
@@ -95,7 +96,14 @@ class Models:
         if variant.method != PLAIN:
             attach(model, variant.method, check=False)  # a fresh head costs what a trained one does
             choose_path(model, variant.path)
-        return without_backbone(model) if head_alone else model
+        if head_alone:
+            model = without_backbone(model)
+        if self._execution.autocast:
+            autocast = torch.autocast(self._execution.device, dtype=torch.bfloat16)
+            model.forward = autocast(model.forward)  # the forward pass alone: gradients follow its dtypes
+        if self._execution.compile:
+            model.compile()
+        return model
 
 
 def shared_copy(model: PreTrainedModel) -> PreTrainedModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -11,17 +12,42 @@ from typing import Any
 
 from unbottle.bench.cases import PLAIN, BenchSettings
 from unbottle.bench.run import Measurement
-from unbottle.files import Json, write_json, write_text
+from unbottle.files import Json, read_json, write_json, write_text
 from unbottle.tables import Table, number
 
 Column = tuple[str, Callable[[Measurement], str]]
 
-NOTE = (
-    "CPU: seconds that the process computed, all threads together; the more reliable one on a busy machine. "
-    "Wall: seconds that passed. Both are medians of rounds in which the variants took turns; a ratio is the median "
-    "divided by that of the plain model. Memory: the peak of a process of its own that does it once, "
-    "Python and weights included."
-)
+TIMES = {
+    "cpu": "CPU: seconds that the process computed, all threads together; the more reliable one on a busy machine.",
+    "cuda": "GPU: seconds between an event before and an event after the step.",
+}
+MEMORY = {
+    "cpu": "the peak of a process of its own that does it once, Python and weights included",
+    "cuda": "the peak of torch's allocator in a process of its own, weights included",
+}
+
+
+def note(settings: BenchSettings) -> str:
+    baseline = "the plain model" if settings.baseline == PLAIN else f"`{settings.baseline}`"
+    return (
+        f"{settings.execution}, {settings.repeats} rounds. {TIMES[settings.device]} Wall: seconds that passed. "
+        "Both are medians of rounds in which the variants took turns; a ratio is the median divided by that of "
+        f"{baseline}. Memory: {MEMORY[settings.device]}."
+    )
+
+
+def verdict(rows: Sequence[Measurement]) -> str:
+    """How many goals were reached, and which were not."""
+    goals = [wanted for row in rows for wanted in (row.goal.time, row.memory_ratio and row.goal.memory) if wanted]
+    missed = [f"{row.point.shape.name} {row.point.title} {row.variant.name}" for row in rows if row.misses_time]
+    missed += [
+        f"memory of {row.point.shape.name} {row.point.title} {row.variant.name}" for row in rows if row.misses_memory
+    ]
+    if not goals:
+        return ""
+    return f"Goals (ratios of wall time and of memory): {len(goals) - len(missed)} of {len(goals)} reached." + (
+        f" Missed: {'; '.join(missed)}." if missed else ""
+    )
 
 
 def document(rows: Sequence[Measurement], settings: BenchSettings, machine: Json, *, interrupted: bool = False) -> str:
@@ -33,7 +59,7 @@ def document(rows: Sequence[Measurement], settings: BenchSettings, machine: Json
         group = list(members)
         parts += [heading(group[0]), table(group).markdown()]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    parts.append(f"{settings.dtype}, {settings.threads} threads, {settings.repeats} rounds. {NOTE}")
+    parts += [text for text in (verdict(rows), note(settings)) if text]
     parts.append(f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; {versions}.")
     if interrupted:
         parts.append("Interrupted: this is what was measured so far.")
@@ -57,24 +83,31 @@ def columns(rows: Sequence[Measurement]) -> list[Column]:
     chosen: list[Column] = [("measure", lambda row: row.point.title)]
     if rows[0].point.axis:
         chosen.append((rows[0].point.axis, lambda row: str(row.point.value)))
-    chosen += [("method", lambda row: row.variant.name), ("CPU ms", lambda row: milliseconds(row.cpu))]
+    unit = unit_of(rows)
+    chosen += [("method", lambda row: row.variant.name), (f"{unit} ms", lambda row: milliseconds(row.cpu))]
     if rows[0].point.axis:
-        chosen.append(("CPU ms / word", lambda row: milliseconds(row.cpu / row.words)))
+        chosen.append((f"{unit} ms / word", lambda row: milliseconds(row.cpu / row.words)))
     chosen += [
-        ("CPU ratio", lambda row: number(row.cpu_ratio)),
+        (f"{unit} ratio", lambda row: number(row.cpu_ratio)),
         ("wall ms", lambda row: milliseconds(row.wall)),
         ("wall ratio", lambda row: number(row.wall_ratio)),
     ]
-    if any(row.limit.time for row in rows):
-        chosen.append(("at most", lambda row: number(row.limit.time)))
+    if any(row.goal.time for row in rows):
+        chosen.append(("goal", lambda row: number(row.goal.time) + " missed" * row.misses_time))
+    if any(row.paper_ratio for row in rows):
+        chosen.append(("paper's ratio", lambda row: number(row.paper_ratio)))
     if any(row.peak_mb for row in rows):
         chosen += [
             ("peak MB", lambda row: "" if row.peak_mb is None else f"{row.peak_mb:.0f}"),
             ("memory ratio", lambda row: number(row.memory_ratio)),
         ]
-    if any(row.limit.memory for row in rows):
-        chosen.append(("at most", lambda row: number(row.limit.memory)))
+    if any(row.goal.memory and row.memory_ratio for row in rows):
+        chosen.append(("goal", lambda row: number(row.goal.memory) + " missed" * row.misses_memory))
     return chosen
+
+
+def unit_of(rows: Sequence[Measurement]) -> str:
+    return "CPU" if rows[0].device == "cpu" else "GPU"
 
 
 def table(rows: Sequence[Measurement]) -> Table:
@@ -106,9 +139,10 @@ def _panel(row: Measurement) -> tuple[str, ...]:
 
 
 def bars(axes: Any, rows: Sequence[Measurement]) -> None:
-    """CPU time beside the plain model, measure by measure."""
+    """Computing time beside the baseline, measure by measure."""
     titles = list(dict.fromkeys(row.point.title for row in rows))
-    names = list(dict.fromkeys(row.variant.name for row in rows if row.variant.method != PLAIN))
+    baseline = rows[0].variant.name
+    names = list(dict.fromkeys(row.variant.name for row in rows if row.variant.name != baseline))
     width = 0.8 / max(len(names), 1)
     for i, name in enumerate(names):
         bars_of = [row for row in rows if row.variant.name == name]
@@ -117,14 +151,14 @@ def bars(axes: Any, rows: Sequence[Measurement]) -> None:
         axes.bar_label(drawn, fmt="%.2f", fontsize=7)
     axes.axhline(1, color="black", linewidth=1)
     axes.set_xticks(range(len(titles)), titles)
-    axes.set_ylabel("CPU time / plain model")
+    axes.set_ylabel(f"{unit_of(rows)} time / {'plain model' if baseline == PLAIN else baseline}")
     axes.set_title(rows[0].point.shape.name)
     if names:
         axes.legend(fontsize=8)
 
 
 def lines(axes: Any, rows: Sequence[Measurement]) -> None:
-    """CPU time per predicted word as one size grows."""
+    """Computing time per predicted word as one size grows."""
     point = rows[0].point
     series: dict[str, list[Measurement]] = {}
     for row in rows:
@@ -138,7 +172,7 @@ def lines(axes: Any, rows: Sequence[Measurement]) -> None:
     axes.set_xticks([], minor=True)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(point.axis)
-    axes.set_ylabel("CPU ms per word")
+    axes.set_ylabel(f"{unit_of(rows)} ms per word")
     axes.set_title(f"{point.shape.name}, {point.measure}")
     axes.legend(fontsize=8)
 
@@ -150,25 +184,35 @@ def _line(row: Measurement) -> str:
 
 
 def save(
-    folder: Path,
-    document: str,
-    rows: Sequence[Measurement],
-    settings: BenchSettings,
-    machine: Json,
-    *,
-    interrupted: bool = False,
+    folder: Path, rows: Sequence[Measurement], settings: BenchSettings, machine: Json, *, interrupted: bool = False
 ) -> list[Path]:
     """Write bench.md, bench.json and, if matplotlib is installed, bench.png; returns their paths."""
+    save_rows(folder, rows, settings, machine, interrupted=interrupted)
+    write_text(folder / "bench.md", document(rows, settings, machine, interrupted=interrupted) + "\n")
+    written = [folder / "bench.md", folder / "bench.json"]
+    if rows and importlib.util.find_spec("matplotlib") is not None:
+        written.append(folder / "bench.png")
+        plot(rows, written[-1])
+    return written
+
+
+def save_rows(
+    folder: Path, rows: Sequence[Measurement], settings: BenchSettings, machine: Json, *, interrupted: bool
+) -> None:
+    """Write bench.json."""
     data = {
         "settings": settings.to_dict(),
         "machine": machine,
         "interrupted": interrupted,
         "rows": [row.to_dict() for row in rows],
     }
-    write_text(folder / "bench.md", document + "\n")
     write_json(folder / "bench.json", data)
-    written = [folder / "bench.md", folder / "bench.json"]
-    if rows and importlib.util.find_spec("matplotlib") is not None:
-        written.append(folder / "bench.png")
-        plot(rows, written[-1])
-    return written
+
+
+def interrupted_rows(folder: Path, settings: BenchSettings, machine: Json) -> list[Json]:
+    """The rows that an interrupted run with the same settings on the same machine saved in this folder."""
+    file = folder / "bench.json"
+    data: Json = read_json(file) if file.exists() else {"interrupted": False}
+    same = data["interrupted"] and data["settings"] == json.loads(json.dumps(settings.to_dict()))
+    rows: list[Json] = data["rows"] if same and data["machine"] == machine else []
+    return rows

@@ -1,13 +1,14 @@
-"""A run of the benchmark: measurements of all cases beside the plain model, and the promised limits."""
+"""A run of the benchmark: measurements of all cases beside the plain model, and the goals."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.metadata
 import os
 import platform
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,19 +16,31 @@ from statistics import median
 import torch
 from transformers.utils import logging
 
-from unbottle.bench.cases import HEAD, BenchSettings, Case, CaseGroup, HeadVariant, Point, Shape, plan
+from unbottle.bench.cases import (
+    HEAD,
+    NEW_TOKENS,
+    PLAIN,
+    BenchSettings,
+    Case,
+    CaseGroup,
+    HeadVariant,
+    Point,
+    Shape,
+    plan,
+)
+from unbottle.bench.goals import NO_GOAL, Goal, goal
 from unbottle.bench.memory import peak_memory
 from unbottle.bench.models import Models
-from unbottle.bench.timing import Clock, SystemClock, Time, Times, take_turns, work
+from unbottle.bench.timing import Clock, Time, Times, clock_of, take_turns, work
 from unbottle.files import Json
 from unbottle.progress import Progress
 
 
-def machine() -> Json:
+def machine(device: str = "cpu") -> Json:
     """Processor, system and versions, without the name of the machine."""
     versions = {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")}
     return {
-        "processor": processor(),
+        "processor": processor() if device == "cpu" else f"{torch.cuda.get_device_name(device)}, {processor()}",
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": {"python": platform.python_version()} | versions,
@@ -45,49 +58,35 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-@dataclass(frozen=True)
-class Limit:
-    """The most that a case may cost, as ratios to the plain model."""
-
-    time: float | None = None
-    memory: float | None = None
-
-
-CPR, C, MOS, CEPR = "softmax+cpr:20,100+mi", "softmax+c+mi", "mos", "softmax+cepr:20"
-SIZES = {"gpt2": (4, 200, 0), "t5-small": (8, 64, 512), "vocab-152k": (4, 1024, 0)}  # batch, length, source length
-LIMITS = {
-    ("gpt2", CPR, "train", None): Limit(1.00, 0.95),
-    ("gpt2", CPR, "loss", None): Limit(0.98),
-    ("gpt2", CPR, "forward", None): Limit(1.04),
-    ("gpt2", CPR, "decode", 128): Limit(1.06),
-    ("gpt2", CPR, "decode", 1024): Limit(1.08),
-    ("gpt2", C, "train", None): Limit(0.98),
-    ("gpt2", MOS, "train", None): Limit(1.40),
-    ("t5-small", CEPR, "train", None): Limit(1.06),
-    ("vocab-152k", CPR, "train", None): Limit(None, 0.50),
-}
-
-
-def limit(point: Point, variant: HeadVariant, *, dtype: str, threads: int) -> Limit:
-    """The limit of a case; none if its sizes are not those of LIMITS."""
-    name = point.shape.name
-    promised = (dtype, threads, variant.path) == ("float32", 2, "auto") and point.axis is None
-    if not promised or SIZES.get(name) != (point.batch, point.length, point.source_length):
-        return Limit()
-    return LIMITS.get((name, variant.method, point.measure, point.context), Limit())
+def identity(point: Point, variant: HeadVariant) -> Json:
+    """What distinguishes a case from the others of a run."""
+    return {
+        "shape": point.shape.name,
+        "vocabulary": point.shape.vocabulary,
+        "measure": point.measure,
+        "batch": point.batch,
+        "length": point.length,
+        "source_length": point.source_length or None,
+        "context": point.context,
+        "scale": None if point.axis is None else {"axis": point.axis, "value": point.value},
+        "method": variant.method,
+        "path": variant.path,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Times and memory of one case. Times are medians, ratios are relative to the plain model at the same point."""
+    """Times and memory of one case. Times are medians, ratios are relative to the baseline at the same point."""
 
     point: Point
     variant: HeadVariant
+    device: str = "cpu"
     times: tuple[Time, ...]
-    plain: tuple[Time, ...]
+    baseline: tuple[Time, ...]
     peak_mb: float | None = None
-    plain_peak_mb: float | None = None
-    limit: Limit
+    baseline_peak_mb: float | None = None
+    goal: Goal = NO_GOAL
+    paper_ratio: float | None = None
 
     @property
     def cpu(self) -> float:
@@ -99,41 +98,41 @@ class Measurement:
 
     @property
     def cpu_ratio(self) -> float:
-        return self.cpu / median(time.cpu for time in self.plain)
+        return self.cpu / median(time.cpu for time in self.baseline)
 
     @property
     def wall_ratio(self) -> float:
-        return self.wall / median(time.wall for time in self.plain)
+        return self.wall / median(time.wall for time in self.baseline)
 
     @property
     def memory_ratio(self) -> float | None:
-        if self.peak_mb is None or self.plain_peak_mb is None:
+        if self.peak_mb is None or self.baseline_peak_mb is None:
             return None
-        return self.peak_mb / self.plain_peak_mb
+        return self.peak_mb / self.baseline_peak_mb
+
+    @property
+    def misses_time(self) -> bool:
+        return self.goal.time is not None and self.wall_ratio > self.goal.time
+
+    @property
+    def misses_memory(self) -> bool:
+        ratio = self.memory_ratio
+        return ratio is not None and self.goal.memory is not None and ratio > self.goal.memory
 
     @property
     def words(self) -> int:
         """How many next words one step predicts."""
-        return self.point.batch * (1 if self.point.measure == "decode" else self.point.length)
+        each = {"decode": 1, "generate": NEW_TOKENS}.get(self.point.measure, self.point.length)
+        return self.point.batch * each
 
     def to_dict(self) -> Json:
         """JSON data, in seconds and MB."""
-        point = self.point
-        return {
-            "shape": point.shape.name,
-            "vocabulary": point.shape.vocabulary,
-            "measure": point.measure,
-            "batch": point.batch,
-            "length": point.length,
-            "source_length": point.source_length or None,
-            "context": point.context,
-            "scale": None if point.axis is None else {"axis": point.axis, "value": point.value},
-            "method": self.variant.method,
-            "path": self.variant.path,
-            "cpu": {"median": self.cpu, "ratio": self.cpu_ratio, "times": [time.cpu for time in self.times]},
+        return identity(self.point, self.variant) | {
+            self.device: {"median": self.cpu, "ratio": self.cpu_ratio, "times": [time.cpu for time in self.times]},
             "wall": {"median": self.wall, "ratio": self.wall_ratio, "times": [time.wall for time in self.times]},
             "memory": None if self.peak_mb is None else {"peak_mb": self.peak_mb, "ratio": self.memory_ratio},
-            "at_most": {"time": self.limit.time, "memory": self.limit.memory},
+            "goal": {"time": self.goal.time, "memory": self.goal.memory},
+            "paper": self.paper_ratio,
         }
 
 
@@ -143,7 +142,9 @@ MEMORY_WORK = 3  # runs that a separate process costs: imports, a model, and the
 class Bench:
     """A run of the benchmark. `rows` holds what was measured, also after an interruption.
 
-    `groups` replaces the cases that follow from the settings.
+    `groups` replaces the cases that follow from the settings. Groups whose rows are all in `saved`, as `to_dict` made
+    them, are not measured again. `checkpoint` is called after each group. `paper` holds the ratios that the paper
+    prints, for shapes and methods.
     """
 
     def __init__(
@@ -154,13 +155,17 @@ class Bench:
         clock: Clock | None = None,
         peak: Callable[[Case], float] = peak_memory,
         groups: Sequence[CaseGroup] | None = None,
+        saved: Sequence[Json] = (),
+        checkpoint: Callable[[], None] = lambda: None,
+        paper: Mapping[tuple[str, str], float] | None = None,
     ) -> None:
         self.settings = settings
         self.groups = plan(settings) if groups is None else list(groups)
         self.rows: list[Measurement] = []
-        self.report, self.clock, self.peak = report, clock or SystemClock(), peak
+        self.report, self.clock, self.peak = report, clock or clock_of(settings), peak
         self.done = 0.0
         self.total = sum(self._work(group) for group in self.groups)
+        self._saved, self._checkpoint, self._paper = saved, checkpoint, paper or {}
         self._order = random.Random(settings.seed)
         self._models: tuple[Shape, Models] | None = None
 
@@ -172,25 +177,38 @@ class Bench:
         try:
             for group in self.groups:
                 self._step(group, 0, "starting")
-                self._measure(group)
+                times, peaks = self._measured_before(group)
+                if all(len(times.get(variant.name, ())) == self.settings.repeats for variant in group.variants):
+                    self.rows += self._rows(group, times, peaks)
+                    self.done += self._work(group)
+                else:
+                    self._measure(group)
+                self._checkpoint()
         finally:
             self._models = None
             torch.set_num_threads(threads)
             logging.set_verbosity(verbosity)
+
+    def _measured_before(self, group: CaseGroup) -> tuple[Times, dict[str, float]]:
+        times: Times = {}
+        peaks: dict[str, float] = {}
+        for variant in group.variants:
+            wanted = identity(group.point, variant)
+            for row in self._saved:
+                if wanted.items() <= row.items() and (row["memory"] or not self._memory(group)):
+                    pairs = zip(row["wall"]["times"], row[self.settings.device]["times"], strict=True)
+                    times[variant.name] = [Time(wall, cpu) for wall, cpu in pairs]
+                    peaks |= {variant.name: row["memory"]["peak_mb"]} if row["memory"] else {}
+        return times, peaks
 
     def _measure(self, group: CaseGroup) -> None:
         times: Times = {}
         peaks: dict[str, float] = {}
         try:
             self._time(group, times)
-            if self.settings.memory:
+            if self._memory(group):
                 for variant in group.variants:
-                    case = Case(
-                        point=group.point,
-                        variant=variant,
-                        dtype=self.settings.dtype,
-                        threads=self.settings.threads,
-                    )
+                    case = Case(point=group.point, variant=variant, execution=self.settings.execution)
                     peaks[variant.name] = self.peak(case)
                     self._step(group, MEMORY_WORK, f"memory of {variant.name}")
         finally:
@@ -200,15 +218,26 @@ class Bench:
         alone = group.point.measure in HEAD
         models = self._of(group.point.shape)
         works = {v.name: work(models.model(v, head_alone=alone), group.point) for v in group.variants}
-        take_turns(
-            works,
-            times,
-            repeats=self.settings.repeats,
-            clock=self.clock,
-            order=self._order,
-            done=lambda name: self._step(group, 1, name),
-        )
+        with self._compiler(len(works)):
+            take_turns(
+                works,
+                times,
+                repeats=self.settings.repeats,
+                clock=self.clock,
+                order=self._order,
+                done=lambda name: self._step(group, 1, name),
+            )
         models.base.zero_grad(set_to_none=True)
+
+    def _compiler(self, num_variants: int) -> contextlib.AbstractContextManager:
+        """Variants share code, which the compiler would give up on after few of them."""
+        if not self.settings.compile:
+            return contextlib.nullcontext()
+        import torch._dynamo.config as config
+
+        torch.compiler.reset()
+        limit: contextlib.AbstractContextManager = config.patch(recompile_limit=config.recompile_limit * num_variants)
+        return limit
 
     def _of(self, shape: Shape) -> Models:
         """The models of a shape; those of the previous shape are freed."""
@@ -216,22 +245,28 @@ class Bench:
             self._models = None
             gc.collect()
             positions = max(group.point.positions for group in self.groups if group.point.shape == shape)
-            self._models = (shape, Models(shape, positions=positions, dtype=self.settings.dtype))
+            self._models = (shape, Models(shape, positions=positions, execution=self.settings.execution))
         return self._models[1]
 
     def _rows(self, group: CaseGroup, times: Times, peaks: dict[str, float]) -> Iterator[Measurement]:
-        plain = group.variants[0].name
+        baseline = group.variants[0].name
         for variant in group.variants:
-            if times.get(variant.name) and times.get(plain):
+            if times.get(variant.name) and times.get(baseline):
                 yield Measurement(
                     point=group.point,
                     variant=variant,
+                    device=self.settings.device,
                     times=tuple(times[variant.name]),
-                    plain=tuple(times[plain]),
+                    baseline=tuple(times[baseline]),
                     peak_mb=peaks.get(variant.name),
-                    plain_peak_mb=peaks.get(plain),
-                    limit=limit(group.point, variant, dtype=self.settings.dtype, threads=self.settings.threads),
+                    baseline_peak_mb=peaks.get(baseline),
+                    goal=self._goal(group, variant),
+                    paper_ratio=self._paper.get((group.point.shape.name, variant.method)),
                 )
+
+    def _goal(self, group: CaseGroup, variant: HeadVariant) -> Goal:
+        is_relative_to_plain = group.variants[0].method == PLAIN
+        return goal(group.point, variant, self.settings.execution) if is_relative_to_plain else NO_GOAL
 
     def _step(self, group: CaseGroup, runs: float, text: str) -> None:
         self.done += runs * group.point.work
@@ -239,6 +274,9 @@ class Bench:
         at = "" if point.axis is None else f" {point.axis}={point.value}"
         self.report(self.done, self.total, f"{point.shape.name} {point.title}{at}: {text}")
 
+    def _memory(self, group: CaseGroup) -> bool:
+        return self.settings.memory and group.memory
+
     def _work(self, group: CaseGroup) -> float:
-        runs = 1 + self.settings.repeats + (MEMORY_WORK if self.settings.memory else 0)
+        runs = 1 + self.settings.repeats + (MEMORY_WORK if self._memory(group) else 0)
         return group.point.work * len(group.variants) * runs

@@ -15,32 +15,55 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from unbottle.bench.cases import Point
+from unbottle.bench.cases import NEW_TOKENS, Execution, Point
 from unbottle.bench.models import fill
-
-
-class Clock(Protocol):
-    def wall(self) -> float: ...
-
-    def cpu(self) -> float: ...
-
-
-class SystemClock:
-    """Seconds that passed, and seconds that all threads of this process computed."""
-
-    def wall(self) -> float:
-        return time.perf_counter()
-
-    def cpu(self) -> float:
-        return time.process_time()
 
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds of one step."""
+    """Seconds of one step: `wall` that passed, `cpu` that all threads of this process computed.
+
+    On a GPU, `cpu` is the time between an event before and an event after the step.
+    """
 
     wall: float
     cpu: float
+
+
+class Clock(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> Time:
+        """The time since `start`."""
+
+
+class SystemClock:
+    def start(self) -> None:
+        self._started = Time(time.perf_counter(), time.process_time())
+
+    def stop(self) -> Time:
+        cpu, wall = time.process_time(), time.perf_counter()
+        return Time(wall - self._started.wall, cpu - self._started.cpu)
+
+
+class CudaClock:
+    """Both times wait for the GPU: work that was only queued is not done."""
+
+    def start(self) -> None:
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        torch.cuda.synchronize()
+        self._wall = time.perf_counter()
+        self._events[0].record()
+
+    def stop(self) -> Time:
+        self._events[1].record()
+        torch.cuda.synchronize()
+        wall = time.perf_counter() - self._wall
+        return Time(wall, self._events[0].elapsed_time(self._events[1]) / 1000)
+
+
+def clock_of(execution: Execution) -> Clock:
+    return CudaClock() if execution.on_gpu else SystemClock()
 
 
 Times = dict[str, list[Time]]
@@ -81,14 +104,14 @@ def timed(work: Work, clock: Clock) -> Time:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        wall, cpu = clock.wall(), clock.cpu()
+        clock.start()
         result = work.run()
-        cpu, wall = clock.cpu() - cpu, clock.wall() - wall
+        time = clock.stop()
     finally:
         if collecting:
             gc.enable()
     del result  # freeing it is not timed
-    return Time(wall / work.steps, cpu / work.steps)
+    return Time(time.wall / work.steps, time.cpu / work.steps)
 
 
 DECODE_STEPS = 4  # timed steps of a decode; one more goes before them, untimed
@@ -106,6 +129,8 @@ def work(model: PreTrainedModel, point: Point) -> Work:
     """What a measure does with a model at a point. Words are uniformly random, so few repeat: the slow case."""
     if point.measure == "decode":
         return decoding(model, point)
+    if point.measure == "generate":
+        return generation(model, point)
     inputs = texts(model, point)
     training = point.measure.endswith("train")
     stubs = []
@@ -119,7 +144,12 @@ def work(model: PreTrainedModel, point: Point) -> Work:
         for stub in stubs:
             stub.forget()
 
-    runs = {"forward": forward, "loss": evaluation_loss, "train": training_step}
+    runs = {
+        "forward": forward,
+        "loss": evaluation_loss,
+        "loss-no-logits": evaluation_loss_alone,
+        "train": training_step,
+    }
     measured = runs[point.measure.removeprefix("head-")]
     return Work(prepare, lambda: measured(model, inputs))
 
@@ -133,19 +163,25 @@ def forward(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def evaluation_loss(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
-    """The loss without gradients. A plain model returns its logits too: that is how it works."""
+    """The loss without gradients, and the logits: the call of every evaluation loop."""
     with torch.no_grad():
         return loss(model, inputs)
 
 
+def evaluation_loss_alone(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
+    """The loss without gradients. A plain model returns its logits too: that is how it works."""
+    with torch.no_grad():
+        return loss(model, inputs, **without_logits(model))
+
+
 def training_step(model: PreTrainedModel, inputs: dict[str, Tensor]) -> None:
     """Forward and backward, without optimiser."""
-    loss(model, inputs).backward()
+    loss(model, inputs, use_cache=False).backward()
 
 
-def loss(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
+def loss(model: PreTrainedModel, inputs: dict[str, Tensor], **options: bool) -> Tensor:
     labelled = {name: value for name, value in inputs.items() if name != "decoder_input_ids"}
-    value: Tensor = model(**labelled, use_cache=False, **without_logits(model)).loss
+    value: Tensor = model(**labelled, **options).loss
     return value
 
 
@@ -156,16 +192,30 @@ def without_logits(model: PreTrainedModel) -> dict[str, bool]:
 
 def texts(model: PreTrainedModel, point: Point) -> dict[str, Tensor]:
     """The same random texts for every variant."""
-    target = words(point, point.length, seed=1)
+    target = words(model, point, point.length, seed=1)
     if not model.config.is_encoder_decoder:
         return {"input_ids": target, "labels": target}
-    source = words(point, point.source_length, seed=2)
+    source = words(model, point, point.source_length, seed=2)
     return {"input_ids": source, "decoder_input_ids": target, "labels": target}
 
 
-def words(point: Point, length: int, seed: int) -> Tensor:
+def words(model: PreTrainedModel, point: Point, length: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(SPECIAL, point.shape.vocabulary, (point.batch, length), generator=generator)
+    ids = torch.randint(SPECIAL, point.shape.vocabulary, (point.batch, length), generator=generator)
+    return ids.to(model.device)
+
+
+def generation(model: PreTrainedModel, point: Point) -> Work:
+    """A call of `generate` from a prompt, or from a source: greedy, always the same number of new tokens."""
+    ids = words(model, point, point.context or point.source_length, seed=1)
+    options = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": 1}
+    mask = torch.ones_like(ids)
+
+    def prepare() -> None:
+        model.eval()
+
+    generate: Any = model.generate  # to mypy, the attribute of a module is a tensor or a module
+    return Work(prepare, lambda: generate(ids, attention_mask=mask, **options))
 
 
 def decoding(model: PreTrainedModel, point: Point) -> Work:
@@ -178,10 +228,10 @@ def decoding(model: PreTrainedModel, point: Point) -> Work:
     model.eval()
     context = point.context
     past = context - DECODE_STEPS - 1
-    ids = words(point, context, seed=1)
+    ids = words(model, point, context, seed=1)
     with torch.no_grad():
         if model.config.is_encoder_decoder:
-            source = words(point, point.source_length, seed=2)
+            source = words(model, point, point.source_length, seed=2)
             fixed = {"encoder_outputs": model.get_encoder()(input_ids=source, return_dict=True)}
             name = "decoder_input_ids"
             first = {}

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unbottle.bench.cases import AXES, DTYPES, MEASURES, SHAPES, BenchSettings, Scale
+from unbottle.bench.cases import AXES, DEVICES, DTYPES, MEASURES, PRESETS, SHAPES, BenchSettings, Scale, check_known
 from unbottle.cli.errors import INTERRUPTED
 from unbottle.cli.options import DryRun, check_method
 from unbottle.cli.output import config_of, prepare, show
@@ -16,6 +16,9 @@ from unbottle.progress import progress
 
 EXAMPLES = """
 unbottle bench --shape gpt2
+unbottle bench --preset goals --output runs/goals
+unbottle bench --preset paper --shape gpt2-medium
+unbottle bench --shape gpt2 --device cuda --dtype bfloat16 --output runs/gpu
 unbottle bench --shape t5-small --measure train --method s+cepr:20 --output runs/t5
 unbottle bench --shape gpt2 --measure head --against-dense --no-memory
 unbottle bench --shape gpt2 --scale T=128,256,512 --scale k=20,100,500
@@ -27,6 +30,14 @@ DEFAULTS = BenchSettings()
 
 
 def bench(
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="goals: the cases for which the library has goals. paper: the methods of the paper's table 1, beside "
+            "its times.",
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="METHOD", help="Method to measure; repeatable. [depends on the shape]"),
@@ -64,6 +75,11 @@ def bench(
     repeats: Annotated[int, typer.Option(metavar="N", help="Timed rounds, after one warm-up.")] = DEFAULTS.repeats,
     threads: Annotated[int, typer.Option(metavar="N", help="Number of torch threads.")] = DEFAULTS.threads,
     dtype: Annotated[str, typer.Option(metavar="DTYPE", help=f"{', '.join(DTYPES)}.")] = DEFAULTS.dtype,
+    autocast: Annotated[
+        bool, typer.Option("--autocast", help="Keep float32 weights and compute under bfloat16 autocast.")
+    ] = False,
+    compile: Annotated[bool, typer.Option("--compile", help="Compile the models with torch.compile.")] = False,
+    device: Annotated[str, typer.Option(metavar="DEVICE", help=f"{', '.join(DEVICES)}.")] = DEFAULTS.device,
     against_dense: Annotated[bool, typer.Option("--against-dense", help="Also measure the dense path.")] = False,
     memory: Annotated[bool, typer.Option(help="Measure peak memory, in separate processes.")] = True,
     output: Annotated[
@@ -77,15 +93,26 @@ def bench(
 ) -> None:
     """Measure time and memory of output layers beside the plain softmax of the same model.
 
-    Models have random weights; nothing is downloaded. Without options, the sizes are those for which the library
-    promises limits, which the tables list as "at most". Ctrl-C prints what was measured so far.
+    Models have random weights; nothing is downloaded. Where the library has a goal, the tables show it, and say
+    "missed" if it is. Ctrl-C prints what was measured so far; rerun the same command with the same --output to resume.
     """
+    if preset is not None:
+        check_known("preset", preset, PRESETS)
+        sizes = {"batch": batch, "length": length, "source-length": source_length, "context": context, "scale": scale}
+        chosen = {"method": method, **sizes, **({"shape": shape, "measure": measure} if preset == "goals" else {})}
+        if fixed := [f"--{name}" for name, value in chosen.items() if value]:
+            raise ValueError(f"preset {preset} fixes methods and sizes: leave out {', '.join(fixed)}.")
     for name in method or ():
         check_method(name)
     if engine is not None:
         execute_engine(engine, shape, method, batch, repeats, threads, output)
         return
+    baseline = DEFAULTS.baseline
+    if preset == "paper":
+        shape, measure, memory = shape or ["gpt2"], measure or ["forward"], False
+        baseline, *method = paper_methods(shape)
     settings = BenchSettings(
+        preset=preset,
         shapes=tuple(shape or DEFAULTS.shapes),
         methods=tuple(method or ()),
         measures=tuple(measure or (SCALED if scale else DEFAULTS.measures)),
@@ -96,6 +123,10 @@ def bench(
         repeats=repeats,
         threads=threads,
         dtype=dtype,
+        autocast=autocast,
+        compile=compile,
+        device=device,
+        baseline=baseline,
         against_dense=against_dense,
         memory=memory,
         scales=tuple(Scale.parse(text) for text in scale or ()),
@@ -111,7 +142,6 @@ def execute_engine(
     output: Path | None,
 ) -> None:  # fmt: skip
     """Measure throughput under an engine, print, write."""
-    from unbottle.bench.cases import check_known
     from unbottle.bench.engine import ENGINES, EngineSettings, measure, save, table
 
     check_known("engine", engine, ENGINES)
@@ -132,24 +162,65 @@ def execute_engine(
     show(table(rows).markdown())
 
 
+def paper_times() -> dict[str, dict[str, float]]:
+    """The times of the paper's table 1: shape -> method -> milliseconds."""
+    from unbottle.experiments.paper import PERPLEXITY_COLUMNS, PERPLEXITY_MEDIUM, PERPLEXITY_SMALL
+
+    column = PERPLEXITY_COLUMNS.index("Time")
+    tables = {"gpt2": PERPLEXITY_SMALL, "gpt2-medium": PERPLEXITY_MEDIUM}
+    return {shape: {method: row[column] for method, row in table.items()} for shape, table in tables.items()}
+
+
+def paper_methods(shapes: list[str]) -> list[str]:
+    times = paper_times()
+    for name in shapes:
+        check_known("shape of the paper's table 1", name, tuple(times))
+    return [*times[shapes[0]]]
+
+
+def paper_ratios(baseline: str) -> dict[tuple[str, str], float]:
+    return {
+        (shape, method): time / times[baseline]
+        for shape, times in paper_times().items()
+        for method, time in times.items()
+    }
+
+
 def execute(settings: BenchSettings, output: Path | None) -> None:
     """Measure, print, write."""
-    from unbottle.bench.report import document, save
+    import torch
+
+    from unbottle.bench.goals import plan_goals
+    from unbottle.bench.report import document, interrupted_rows, save, save_rows
     from unbottle.bench.run import Bench, machine
 
+    if settings.on_gpu and not torch.cuda.is_available():
+        raise ValueError(f"device {settings.device}: torch finds no GPU here. Use --device cpu.")
     prepare(output)
-    interrupted = False
+    hardware = machine(settings.device)
+    interrupted = True
+
+    def checkpoint() -> None:
+        if output is not None:
+            save_rows(output, run.rows, settings, hardware, interrupted=True)
+
     with progress() as report:
-        run = Bench(settings, report=report)
+        run = Bench(
+            settings,
+            report=report,
+            groups=plan_goals() if settings.preset == "goals" else None,
+            saved=() if output is None else interrupted_rows(output, settings, hardware),
+            checkpoint=checkpoint,
+            paper=paper_ratios(settings.baseline) if settings.preset == "paper" else None,
+        )
         try:
             run.run()
+            interrupted = False
         except KeyboardInterrupt:
-            interrupted = True
-    hardware = machine()
-    text = document(run.rows, settings, hardware, interrupted=interrupted)
-    show(text)
+            pass
+    show(document(run.rows, settings, hardware, interrupted=interrupted))
     if output is not None:
-        written = save(output, text, run.rows, settings, hardware, interrupted=interrupted)
+        written = save(output, run.rows, settings, hardware, interrupted=interrupted)
         if not any(path.suffix == ".png" for path in written):
             print("\nNo picture: pip install 'unbottle[bench]'")
         print(f"\nWritten to {output}: {', '.join(path.name for path in written)}")

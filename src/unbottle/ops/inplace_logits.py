@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unbottle.ops import triton
 from unbottle.ops.logits import Words, Write, highest
 
 ROOM = 2  # memory that is larger than needed by more than this is not kept: training after an evaluation needs less
@@ -105,7 +106,8 @@ class InPlaceLogits:
         assert buffer.shape[1] > size, "one column more: the target of all that is not present"
         self._grid = buffer.view(-1, positions, buffer.shape[1])
         self._size, self._tape = size, tape
-        self._log_Z: Tensor | None = None  # once the buffer holds log-probabilities
+        self._log_Z: Tensor | None = None  # once the logits are normalised
+        self._subtracted: Tensor | None = None  # once the buffer holds log-probabilities: log Z
         self._read: Tensor | None = None  # log Z of logits that are still logits
         self._events: list[Callable[[Tensor, Tensor], None]] = []
         self.written: list[Write] = []
@@ -123,7 +125,7 @@ class InPlaceLogits:
     def at(self, words: Words) -> Float[Tensor, "B T S"]:
         ids = words.expanded(self._grid.shape[1])
         values = self._grid.gather(-1, ids)
-        leaf = self._tape.leaf(values if self._log_Z is None else values + self._log_Z[..., None])
+        leaf = self._tape.leaf(values if self._subtracted is None else values + self._subtracted[..., None])
         target = words.target(self._size).expand_as(ids)
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
@@ -158,7 +160,7 @@ class InPlaceLogits:
     @torch.no_grad()
     def mean(self) -> Float[Tensor, "B T"]:
         mean = self._values.mean(-1)
-        leaf = self._tape.leaf(mean if self._log_Z is None else mean + self._log_Z)
+        leaf = self._tape.leaf(mean if self._subtracted is None else mean + self._subtracted)
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
             if (gradient := self._tape.gradient(leaf)) is not None:
@@ -178,6 +180,9 @@ class InPlaceLogits:
         return self._log_Z
 
     def _normalise(self) -> None:
+        if triton.implementation(self._grid) is not None:  # the logits stay until they become their gradient
+            self._log_Z = self._tape.leaf(self._read_log_Z())
+            return
         self._grid[..., self._size :] = -torch.inf
         some = self._values[..., :: max(1, self._size // SAMPLE)]
         before = some.amax(-1)
@@ -186,12 +191,15 @@ class InPlaceLogits:
             before = some.amax(-1)
         torch.log_softmax(self._grid, -1, out=self._grid)
         self._log_Z = self._tape.leaf(before - some.amax(-1))  # the same column, before and after
+        self._subtracted = self._log_Z
 
     def _read_log_Z(self) -> Float[Tensor, "B T"]:
         """log Z of logits that stay as they are, a few rows at a time: their exponentials fit into a cache."""
         if self._read is None:
             rows = self._values.flatten(0, 1)
-            self._read = torch.cat([part.logsumexp(-1) for part in rows.split(READ)]).view(self._values.shape[:2])
+            fast = triton.implementation(rows)
+            parts = [part.logsumexp(-1) for part in rows.split(READ)] if fast is None else [fast.logsumexp(rows)]
+            self._read = torch.cat(parts).view(self._values.shape[:2])
         return self._read
 
     @torch.no_grad()
@@ -199,6 +207,10 @@ class InPlaceLogits:
         """Log-probabilities, in place of the logits."""
         if self._log_Z is None:
             self._normalise()
+        if self._subtracted is None:
+            assert self._log_Z is not None
+            self._values.sub_(self._log_Z[..., None])
+            self._subtracted = self._log_Z
         return self._values
 
     def _remember(self, undo: Callable[[Tensor, Tensor], None]) -> None:
@@ -218,7 +230,11 @@ class InPlaceLogits:
         scale = torch.zeros_like(self._log_Z)[..., None] if gradient is None else gradient[..., None]
         counts = scale.abs() >= torch.finfo(scale.dtype).tiny  # a softmax without weight in a mixture has no inverse
         scale, inverse = scale.where(counts, 0), (1 / scale).where(counts, 0)
-        self._grid.exp_()
+        fast = triton.implementation(self._grid)
+        if fast is not None and self._subtracted is None:
+            fast.softmax_(self._values.flatten(0, 1), self._log_Z.flatten())
+        else:
+            self._grid.exp_()
         while self._events:
             self._events.pop()(scale, inverse)
         return self._values.flatten(0, 1), scale.flatten(0, 1)

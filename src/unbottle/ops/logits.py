@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbottle.ops import triton
+
 
 @dataclass(frozen=True)
 class Words:
@@ -43,6 +45,8 @@ def top(values: Tensor, k: int) -> Tensor:
     Equals `values.sort(descending=True, stable=True).indices[..., :k].sort().values`. No gradient.
     A custom operator, because the repair of ties depends on the data and would break a compiled graph.
     """
+    if (fast := triton.implementation(values)) is not None:
+        return fast.top(values, k)
     values = values.detach()
     width = values.shape[-1]
     best, columns = values.topk(min(k + 1, width), dim=-1)

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from unbottle.ops import triton
 from unbottle.ops.numerics import product_dtype
 
 
@@ -78,7 +79,7 @@ class OwnDots(torch.autograd.Function):
         flat, gradient = f.flatten(0, 1), gradient.flatten(0, 1)
         to_f = None
         if ctx.needs_input_grad[0]:
-            to_f = F.embedding_bag(ids, weight, mode="sum", per_sample_weights=gradient.to(weight.dtype)).view_as(f)
+            to_f = sampled_rows(gradient.to(weight.dtype), weight, ids).view_as(f)
         if not ctx.needs_input_grad[1]:
             return to_f, None, None, None
         return to_f, _gathered(ctx, weight, lambda into: into.add_sampled(Sampled(ids, gradient, flat))), None, None
@@ -100,6 +101,8 @@ BLOCK = 2**22  # numbers that are gathered at once where there is no sparse kern
 
 def sampled(f: Float[Tensor, "P D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "P S"]) -> Float[Tensor, "P S"]:
     """Entry (p, s) is f_p . w of ids[p, s]."""
+    if (fast := triton.implementation(f)) is not None:
+        return fast.sampled(f, weight, ids)
     if _has_kernels(f) and ids.shape[1] <= len(weight):  # torch refuses patterns with more entries than the product
         starts = torch.arange(len(ids) + 1, device=f.device) * ids.shape[1]
         pattern = _csr(starts, ids.flatten(), f.new_zeros(ids.numel()), (len(ids), len(weight)))
@@ -108,6 +111,15 @@ def sampled(f: Float[Tensor, "P D"], weight: Float[Tensor, "V D"], ids: Int[Tens
     step = max(1, BLOCK // max(1, ids.shape[1] * f.shape[1]))
     pairs = zip(f.split(step), ids.split(step), strict=True)
     return torch.cat([(weight[words] @ rows[..., None])[..., 0] for rows, words in pairs])
+
+
+def sampled_rows(
+    gradient: Float[Tensor, "P S"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "P S"]
+) -> Float[Tensor, "P D"]:
+    """The transpose of `sampled` that gives the gradient of f: sum over s of gradient[p, s] * w of ids[p, s]."""
+    if (fast := triton.implementation(weight)) is not None:
+        return fast.sampled_rows(gradient, weight, ids)
+    return F.embedding_bag(ids, weight, mode="sum", per_sample_weights=gradient)
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,10 @@ class Sampled:
 
 def add_sampled(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> None:
     """Row x of the total gets the sum of gradient * f over all entries whose word is x."""
+    if (fast := triton.implementation(total)) is not None and not torch.are_deterministic_algorithms_enabled():
+        for entry in entries:
+            fast.add_sampled(total, entry.ids, entry.gradient, entry.f)
+        return
     if all(_has_kernels(entry.f) and entry.f.dtype == total.dtype for entry in entries):
         _add_at_once(total, entries)
         return
