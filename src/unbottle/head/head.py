@@ -174,7 +174,7 @@ class Head(nn.Module):
                 validation.check_numbers("logits", logits_k.values)
         first_stage = None
         for partition in self.partitions:
-            if isinstance(partition, WordByWord):
+            if isinstance(partition, WordByWord) and self.training:  # its loss is added in training only
                 first_stage = self._mix(x, (first, *others))
             words = partition.words(x, first)
             now = first.at(words)
