@@ -81,7 +81,9 @@ def test_cider_is_that_of_the_caption_evaluation(monkeypatch) -> None:
 
 def test_cider_called_directly() -> None:
     library = pytest.importorskip("pycocoevalcap.cider.cider", reason="pycocoevalcap is not installed")
-    made, true = ({i: [" ".join(nltk_words(text))] for i, text in enumerate(texts)} for texts in (PREDICTIONS, REFERENCES))
+    made, true = (
+        {i: [" ".join(nltk_words(text))] for i, text in enumerate(texts)} for texts in (PREDICTIONS, REFERENCES)
+    )
     mean, _ = library.Cider().compute_score(true, made)
     assert scored(metrics=["cider"]).metrics["cider"].value == pytest.approx(float(mean), abs=1e-12)
 

@@ -71,7 +71,9 @@ def eval_completion(
     settings = {"prompts": lengths, "words": words, "top_k": top_k, "samples": samples, "draws": draws, "seed": seed}
     settings |= {"batch": batch}
     files = {"data": data, "column": text_column, "part": part, "from": None if from_file is None else str(from_file)}
-    run_config = config_of("eval completion", {"model": model, **files, **settings, "tagger": tagger, "stemmer": stemmer})
+    run_config = config_of(
+        "eval completion", {"model": model, **files, **settings, "tagger": tagger, "stemmer": stemmer}
+    )
     if dry_run:
         print(json.dumps(run_config, indent=1))
         return

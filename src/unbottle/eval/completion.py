@@ -57,9 +57,7 @@ class CompletionConfig:
 
     def __post_init__(self) -> None:
         if self.top_k < 1 or self.batch < 1 or self.draws < 1:
-            raise ValueError(
-                f"top_k {self.top_k}, draws {self.draws}, batch {self.batch}: expected 1 or more of each."
-            )
+            raise ValueError(f"top_k {self.top_k}, draws {self.draws}, batch {self.batch}: expected 1 or more of each.")
 
     def to_dict(self) -> JsonObject:
         fixed = {"temperature": 1.0, "end of text": "never generated", "tokens at most": TOKENS_PER_WORD * self.words}

@@ -78,7 +78,7 @@ class Head(nn.Module):
         pointer = Pointer(source=config.encoder_decoder)
         self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
         self.prior = Mixture(config.q_size, method.softmaxes, scaled=form.scaled) if method.base == "mos" else None
-        self.gate = GATES[method.base](size, pointer) if method.base in GATES else None
+        self.gate = GATES[method.base](size, pointer, config.gate_start) if method.base in GATES else None
         self.L_h = MultiInput(size, *config.block, unit=form.unit, scaled=form.scaled) if method.mi else None
         self.partitions = _partitions(config, self.gate)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unbottle.eval.bootstrap import MetricResult, RatioStatistic
 from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput, mean_metric
-from unbottle.eval.metrics.rouge import rouge
 from unbottle.eval.metrics.rouge import implementation as rouge_implementation
+from unbottle.eval.metrics.rouge import rouge
 from unbottle.eval.proper_nouns import words_of
 
 
