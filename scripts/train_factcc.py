@@ -2,8 +2,8 @@
 
     python scripts/train_factcc.py --data samsum --output runs/factcc [--people mturk_cnndm.jsonl] [--base NAME]
 
-Claims are those of unbottle.eval.claims, of the documents of the training part. Without --base the classifier is a small
-BERT from random weights, whose tokenizer is trained on the documents: enough to exercise the metric, not to trust it.
+Claims are those of unbottle.eval.claims, of the documents of the training part. Without --base the classifier is a
+small BERT from random weights, whose tokenizer is trained on the documents: it exercises the metric, and is no judge.
 `--base manueldeprada/FactCC` goes on from the published checkpoint for one epoch, as the paper does. The folder is what
 `unbottle eval summaries --metric factcc --factcc-model FOLDER` reads. Printed are the accuracies on claims of test
 documents, by kind of swap, and with --people (the file of QAGS) the AUC against the majority of three votes.

@@ -89,9 +89,8 @@ def reproduce(
     check_file(pairs)
     for name in method or ():
         check_method(name)
-    if data is not None and not dry_run:
-        if data != SAMPLE:
-            check_place(data, (*TEXT_NAMES, *NAMED))
+    if data not in (None, SAMPLE) and not dry_run:
+        check_place(data, (*TEXT_NAMES, *NAMED))
     from unbottle.experiments.catalog import EXPERIMENTS, select_methods, select_sizes
 
     if experiment == "analogy" and templates == "own":

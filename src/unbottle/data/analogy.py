@@ -172,7 +172,7 @@ def public_analogies(
 
     Half of the pairs of each relation, drawn at random, are for training: `train` has contexts of two such pairs,
     `valid` of one of them and one that was never seen, `test` of two that were never seen. Four templates about places
-    and four about people. Of the words of (w1, w2), (w3, w4), a diagonal is (w1, w4) or (w2, w3), an edge any other two.
+    and four about people. Of the words of (w1, w2), (w3, w4), a diagonal is (w1, w4) or (w2, w3), an edge any other.
     `size` limits the contexts of each relation, kind and part; without it there are all.
 
     Differs from the public code: a pair that two relations share is for training in both or in neither, so that no test

@@ -1,9 +1,9 @@
 """Claims to train FactCC on: sentences of a document, as they are or with something swapped.
 
 As Kryscinski et al. (2020) construct them, and as the paper does for the data sets that FactCC was not trained on:
-a sentence of the document is a claim that the document supports; the same sentence with another name, number or pronoun,
-or with a negation added or removed, is one that it does not. Differs from both: positives are not translated to another
-language and back, which takes translation models, so they are literal.
+a sentence of the document is a claim that the document supports; the same sentence with another name, number or
+pronoun, or with a negation added or removed, is one that it does not. Differs from both: positives are
+not translated to another language and back, which takes translation models, so they are literal.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ PRONOUNS = (  # words of a group can stand for each other in a sentence, and mea
     ("his", "their", "our", "your", "my"),
     ("himself", "herself", "themselves", "ourselves", "myself"),
 )
-AUXILIARIES = "is are was were will would can could should has had have does did do must may might".split()
-NEGATED = re.compile(rf"\b({'|'.join(AUXILIARIES)})(?:\s+not\b|n't\b)", re.IGNORECASE)
-AFFIRMED = re.compile(rf"\b({'|'.join(AUXILIARIES)})\b(?!\s+not\b|n't)", re.IGNORECASE)
+AUXILIARIES = "is|are|was|were|will|would|can|could|should|has|had|have|does|did|do|must|may|might"
+NEGATED = re.compile(rf"\b({AUXILIARIES})(?:\s+not\b|n't\b)", re.IGNORECASE)
+AFFIRMED = re.compile(rf"\b({AUXILIARIES})\b(?!\s+not\b|n't)", re.IGNORECASE)
 FEWEST_WORDS = 4  # shorter sentences ("Sure.") say nothing that could be false
 
 

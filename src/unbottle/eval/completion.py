@@ -213,8 +213,8 @@ def scores(rows: Sequence[CompletionRow], tagger: Tagger, *, stemmer: bool = Fal
     """The paper's eight metrics. ROUGE in percent; a P Ratio of None: no reference has a proper noun.
 
     R1 and R2 compare a continuation with its reference, R1C with its prompt; R1P and R1PC do so with proper nouns
-    alone, never stemmed, and pairs of texts without any count 0. A continuation and its reference are tagged with the prompt
-    before them. P Ratio is the number of proper nouns in all continuations divided by that in all references.
+    alone, never stemmed, and pairs of texts without any count 0. Texts are tagged with the prompt before
+    them. P Ratio is the number of proper nouns in all continuations divided by that in all references.
     """
     if not rows:
         raise ValueError("no continuations to score.")

@@ -185,7 +185,7 @@ def metric_panels(
 def plot_size_curve(
     rows: Sequence[ResultRow], path: Path, paper: PaperPoints | None = None, *, key: str = "loss"
 ) -> None:
-    """Loss against the number of parameters, a line for each method; the paper's points, where it prints them, dashed."""
+    """Loss against the number of parameters, a line for each method; what the paper prints is dashed."""
     from unbottle.report import plots
 
     points: dict[str, dict[float, list[float]]] = {}
@@ -285,7 +285,7 @@ SWEEP_K = Experiment(
         metrics={"validation perplexity": ("perplexity", ())},
     ),
     time="preset cpu: 11 rows of about 4 minutes on two cores",
-    note="The paper tried 20, 100, 200 and 500 for k1 and k2 and chose 20,100 on the validation part; it prints no number.",
+    note="The paper tried 20, 100, 200 and 500 for k1 and k2 and chose 20,100 by validation; it prints no number.",
 )
 
 
@@ -452,7 +452,7 @@ def measure_next_words(workspace: LanguageWorkspace, row: RowKey) -> Json:
 
 
 def listed_options(model: LanguageModel, tokenizer: PreTrainedTokenizerBase) -> list[Json]:
-    """The options of each prompt in two orders, with the probability that each comes next: a panel of the figure each."""
+    """The options of each prompt in two orders, with the probability that each comes next."""
     return [
         {"prompt": prompt.text(order), "options": order, "probabilities": [exp(log_p[option]) for option in order]}
         for prompt, tried in tried_orders(model, tokenizer, PROMPTS, shuffles=2).items()

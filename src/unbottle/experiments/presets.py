@@ -167,7 +167,7 @@ SUMMARY_CPU = replace(
 CPU_DECODING = Decoding(
     max_length=SUMMARY_CPU.target_length, source_length=SUMMARY_CPU.source_length, batch=SUMMARY_CPU.batch, prefix=""
 )
-BESIDE = {"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"}
+BESIDE = {"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base", "T5 narrow": "T5-Small"}
 TINY = replace(SUMMARY_CPU, batch=4, source_length=48, target_length=10)
 
 

@@ -22,6 +22,7 @@ class HeadConfig:
     source_size: int | None = None  # width of the encoder's states; None: D
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
     form: str = "scaled"  # how the same functions are learnt: see `Form`
+    neighbours: int = 4  # K: of each word of the context
     gate_start: float = CLOSED  # PG, PS, CopyNet: how far copying is turned off at the start
 
     def __post_init__(self) -> None:
@@ -29,7 +30,7 @@ class HeadConfig:
         object.__setattr__(self, "form", current_name(self.form))
         if type(self.gate_start) is int:
             object.__setattr__(self, "gate_start", float(self.gate_start))
-        for name in ("hidden_size", "vocabulary", "source_size"):
+        for name in ("hidden_size", "vocabulary", "source_size", "neighbours"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{name} is {value!r}: expected a positive whole number.")
@@ -61,6 +62,7 @@ class HeadConfig:
 
     def to_dict(self) -> dict[str, object]:
         values = {**asdict(self), "method": str(self.method)}
-        if self.gate_start == CLOSED:
-            del values["gate_start"]  # as files of earlier versions have it
+        for name in ("gate_start", "neighbours"):  # files of earlier versions lack them
+            if values[name] == getattr(type(self), name):
+                del values[name]
         return values

@@ -30,7 +30,7 @@ class Panel:
 
 
 def panels(contents: Sequence[Panel], path: Path, *, title: str, label: str, zero: bool = False) -> None:
-    """A panel for each metric with one dot per method: ours filled, the paper's hollow. `zero` marks 0, the baseline."""
+    """A panel for each metric with a dot per method: ours filled, the paper's hollow. `zero` marks 0, the baseline."""
     names = list(dict.fromkeys(name for panel in contents for name in panel.values))
     columns = min(WIDEST, len(contents))
     rows = -(-len(contents) // columns)

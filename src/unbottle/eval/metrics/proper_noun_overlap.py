@@ -25,7 +25,8 @@ def _rouge(data: MetricInput) -> list[float]:
 
 
 def _rouge_implementation(data: MetricInput) -> str:
-    return f"proper nouns by {data.tagger.description}; {rouge_implementation()}; pairs without any count 0; a share, not percent"
+    names = f"proper nouns by {data.tagger.description}"
+    return f"{names}; {rouge_implementation()}; pairs without any count 0; a share, not percent"
 
 
 def _ratio(data: MetricInput) -> dict[str, MetricResult]:

@@ -11,7 +11,6 @@ from unbottle.head.partition import Partition
 from unbottle.head.projection import WHISPER, Needs
 from unbottle.ops import Logits, Words, float16_widened, widen
 
-
 TOKENS_AT_ONCE = 512  # bounds the memory of a block: positions x (1 + candidates)
 
 
