@@ -33,7 +33,7 @@ from unbottle.eval.analogy import AnalogyRow, analogy
 from unbottle.eval.completion import FILE as COMPLETIONS
 from unbottle.eval.completion import CompletionConfig, CompletionRow, completion, read_completions, scores
 from unbottle.eval.inference import LanguageModel
-from unbottle.eval.next_words import PROMPTS, probe
+from unbottle.eval.next_words import PROMPTS, Prompt, probe
 from unbottle.eval.order_bias import order_bias, tried_orders
 from unbottle.eval.proper_nouns import tagger
 from unbottle.experiments import paper
@@ -451,11 +451,13 @@ def measure_next_words(workspace: LanguageWorkspace, row: RowKey) -> Json:
     } | {"options": listed_options(model, workspace.tokenizer)}
 
 
-def listed_options(model: LanguageModel, tokenizer: PreTrainedTokenizerBase) -> list[Json]:
+def listed_options(
+    model: LanguageModel, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt] = PROMPTS
+) -> list[Json]:
     """The options of each prompt in two orders, with the probability that each comes next."""
     return [
         {"prompt": prompt.text(order), "options": order, "probabilities": [exp(log_p[option]) for option in order]}
-        for prompt, tried in tried_orders(model, tokenizer, PROMPTS, shuffles=2).items()
+        for prompt, tried in tried_orders(model, tokenizer, prompts, shuffles=2).items()
         for order, log_p in tried
     ]
 

@@ -130,7 +130,7 @@ class Experiment:
 
 
 class Results:
-    """The rows of an experiment, in a folder. Each row is on disk before the next one starts.
+    """The rows of an experiment, in a folder. Each row is on disk before the next one starts; plots come at the end.
 
     Several processes may add rows to the same folder: each reads what the others wrote before it writes.
     """
@@ -166,6 +166,7 @@ class Results:
             self._read()
             self.together = together or self.together
             self._write()
+            self._draw()
 
     def sorted(self) -> list[ResultRow]:
         """Rows in the order of the table."""
@@ -240,6 +241,8 @@ class Results:
         }
         write_text(self.folder / "results.json", compact_lists(json.dumps(data, indent=1)) + "\n")
         write_text(self.folder / "table.md", self.markdown() + "\n")
+
+    def _draw(self) -> None:
         rows = [row for row in self.sorted() if not row.is_broken]
         if self.experiment.plot is not None and rows and importlib.util.find_spec("matplotlib"):
             self.experiment.plot(rows, self.folder / "plot.png", self.paper_points())
