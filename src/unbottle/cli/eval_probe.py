@@ -57,7 +57,8 @@ def eval_probe(
 
     prompts = [Prompt.parse(text) for text in prompt] if prompt else list(PROMPTS)
     settings = {"models": model, "prompts": [item.marked() for item in prompts], "k": k, "shuffles": shuffles}
-    config = config_of("eval probe", {**settings, "seed": seed, "picture": picture and str(picture)})
+    drawing = {} if picture is None else {"picture": str(picture)}
+    config = config_of("eval probe", {**settings, "seed": seed, **drawing})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
