@@ -47,6 +47,7 @@ from unbottle.experiments.results import (
     RowKey,
     every_size,
     first_size,
+    of_backbone,
 )
 from unbottle.experiments.row_spec import RowSpec
 from unbottle.experiments.workspace import LanguageWorkspace
@@ -59,12 +60,15 @@ COMPLETED = 20_000_000  # tokens of the test part, at most, that texts to comple
 RESAMPLES = 1000  # of the excerpts, for intervals
 
 
-def measure_perplexity(workspace: LanguageWorkspace, row: RowKey, *, part: str, share: float = 1.0) -> Json:
+def measure_perplexity(
+    workspace: LanguageWorkspace, row: RowKey, *, part: str, share: float = 1.0, limit: int | None = None
+) -> Json:
     """Train a row, then compute the perplexity of a part of the text, by groups of tokens.
 
-    W(k) is that of the plain backbone, so that the groups of all methods have the same tokens.
+    W(k) is that of the plain backbone, so that the groups of all methods have the same tokens. `limit` is the number of
+    tokens, by default the preset's for a test.
     """
-    limit = workspace.preset.test_tokens if part == "test" else workspace.preset.reranker_tokens
+    limit = workspace.preset.test_tokens if limit is None else limit
     model = workspace.load(workspace.trained_model(*row, share=share))
     reference = workspace.load(workspace.base(row.size))
     result = perplexity(model, workspace.windows(part, limit), reference=reference).to_dict()
@@ -83,7 +87,17 @@ def num_parameters(model: torch.nn.Module) -> int:
 
 
 def time_ratios(workspace: LanguageWorkspace, rows: Sequence[ResultRow]) -> Json:
-    """CPU time of a forward pass over a batch, as a ratio to the first row's."""
+    """CPU time of a forward pass over a batch as a ratio to the first row of the backbone; on a GPU, time by the clock.
+
+    With several backbones, the keys name them.
+    """
+    sizes = list(dict.fromkeys(row.size for row in rows))
+    if len(sizes) > 1:
+        return {
+            of_backbone(size, method): metrics
+            for size in sizes
+            for method, metrics in time_ratios(workspace, [row for row in rows if row.size == size]).items()
+        }
     rows = [row for row in rows if not row.is_broken]
     if not rows:
         return {}
@@ -240,7 +254,11 @@ TABLE2 = Experiment(
     title="Word-by-word reranker, validation perplexity after a short training (tb:reranker)",
     methods=tuple(paper.RERANKER),
     measure=lambda workspace, row: measure_perplexity(
-        workspace, row, part="valid", share=workspace.preset.reranker_share
+        workspace,
+        row,
+        part="valid",
+        share=workspace.preset.reranker_share,
+        limit=workspace.preset.reranker_tokens,
     ),
     columns=(Column("Size", "size"), Column("Perplexity", "perplexity")),
     paper_columns=paper.RERANKER_COLUMNS,

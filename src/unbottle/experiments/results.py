@@ -81,6 +81,11 @@ def every_size(preset: Preset) -> tuple[str, ...]:
     return tuple(preset.backbones)
 
 
+def of_backbone(size: str, method: str) -> str:
+    """The key of what depends on all rows of a backbone."""
+    return f"{size}, {method}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A table: its rows, what is measured for each of them, its columns, and the paper's numbers beside them.
@@ -219,7 +224,8 @@ class Results:
         return Table(header, lines)
 
     def _cell(self, rows: Sequence[ResultRow], column: Column) -> str:
-        together = self.together.get(rows[0].method, {})
+        first = rows[0]
+        together = self.together.get(of_backbone(first.size, first.method)) or self.together.get(first.method, {})
         metrics = [row.metrics.get(column.key) for row in rows] + [together.get(column.key)]
         values = [value for value in metrics if value is not None]  # None: no token was of that kind
         if not values:
