@@ -62,6 +62,7 @@ def panels(contents: Sequence[Panel], path: Path, *, title: str, label: str, zer
         )
         axes.set_title(panel.title, fontsize=11)
         axes.set_yticks([*heights.values()], names)
+        axes.margins(y=0.5 / len(names))
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x", color="#eceff2", zorder=0)
     for axes in grid.flat[len(contents) :]:
@@ -69,8 +70,9 @@ def panels(contents: Sequence[Panel], path: Path, *, title: str, label: str, zer
     handles = {
         text: handle for axes in grid.flat for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.supxlabel(label, fontsize=11)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, title=label
+    )
     figure.suptitle(title, fontsize=12)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -106,8 +108,8 @@ def option_panels(contents: Sequence[OptionPanel], path: Path, *, title: str) ->
     for axes in grid.flat[len(contents) :]:
         axes.set_visible(False)
     handles, texts = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside lower center", ncols=min(3, len(models)), frameon=False)
-    figure.supxlabel("probability of the option as the next word", fontsize=11)
+    label = "probability of the option as the next word"
+    figure.legend(handles, texts, loc="outside lower center", ncols=min(3, len(models)), frameon=False, title=label)
     figure.suptitle(title, fontsize=12)
     figure.savefig(path, dpi=150)
     plt.close(figure)
