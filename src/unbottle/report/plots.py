@@ -44,9 +44,18 @@ def curves(lines: Mapping[str, Sequence[tuple[float, Estimate]]], path: Path, *,
         errors = [estimate.error or 0 for _, estimate in points]
         xs, ys = [size for size, _ in points], [estimate.mean for _, estimate in points]
         paper = name.endswith(PAPER)
-        style = {"linestyle": "--", "markerfacecolor": "none"} if paper else {"linestyle": "-"}
         colour = colours.get(name.removesuffix(PAPER), GREY)
-        axes.errorbar(xs, ys, yerr=errors, marker="o", capsize=3, label=name, color=colour, **style)
+        axes.errorbar(
+            xs,
+            ys,
+            yerr=errors,
+            marker="o",
+            capsize=3,
+            label=name,
+            color=colour,
+            linestyle="--" if paper else "-",
+            markerfacecolor="none" if paper else colour,
+        )
     axes.set_xscale("log")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
