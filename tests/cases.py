@@ -34,6 +34,8 @@ COMBINATIONS = (
     "mos:2+cpir:2,5+mi",
     "ps+ci",
     "softmax+cepi",
+    "softmax+k",
+    "mos:2+ckpr:2,5+mi",
 )
 
 
@@ -176,6 +178,7 @@ class Case:
             wbwr=method.wbwr,
             softmaxes=method.softmaxes,
             convention=self.config.convention,
+            neighbours=self.config.neighbours,
             encoder_decoder=encoder,
             unit=self.config.form in ("scaled", "folded", "steady"),
             parameters=self._parameters(),
@@ -203,7 +206,7 @@ class Case:
                 if name in found:
                     found[name] = found[name] + torch.eye(*found[name].shape, dtype=torch.float64)
         if form not in ("paper", "folded"):
-            for name, kind in itertools.product(("C", "E", "R1", "R2", "R3"), ("weight", "bias")):
+            for name, kind in itertools.product(("C", "E", "K", "R1", "R2", "R3"), ("weight", "bias")):
                 if f"L.{name}.{kind}" in found:
                     found[f"L.{name}.{kind}"] = found[f"L.{name}.{kind}"] + found[f"L.V.{kind}"]
         return found

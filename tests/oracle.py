@@ -27,6 +27,7 @@ class Case:
     wbwr: int | None = None
     softmaxes: int = 1
     convention: str = "paper"
+    neighbours: int = 4  # of K
     encoder_decoder: bool = False
     unit: bool = False  # Mi reads states of length sqrt(D)
 
@@ -195,6 +196,9 @@ def partitioned(case: Case, b: int, t: int) -> tuple[Logits, Written]:
         write("E", global_scores(case, "E", q, occurrences(case, "E", b, t)))
     if "p" in case.letters and case.encoder_decoder:
         write("PE", local_scores(case, "E", b, t, logits))
+    if "k" in case.letters:
+        near = {x for word in occurrences(case, "D", b, t) for x in nearest(case, word)}
+        write("K", global_scores(case, "K", q, {word: [] for word in near}))
     if "c" in case.letters:
         write("C", global_scores(case, "C", q, occurrences(case, "D", b, t)))
     if "p" in case.letters:
@@ -223,6 +227,13 @@ def global_scores(case: Case, name: str, q: Tensor, places: dict[int, list[int]]
     """Partitions C and E: f_C . w_x for x in c_t, f_E . w_x for x in I."""
     f = linear(case, f"L.{name}", q)
     return {word: score(case, f, word) for word in places}
+
+
+def nearest(case: Case, word: int) -> set[int]:
+    """Partition K: the words whose embeddings have the highest cosine with that of a word."""
+    unit = [row.detach().double() / max(row.detach().double().norm().item(), 1e-12) for row in case.weight]
+    cosines = {x: dot(unit[x], unit[word]) for x in range(len(unit)) if x != word}
+    return top(cosines, min(case.neighbours, len(cosines)))
 
 
 def local_scores(case: Case, side: str, b: int, t: int, now: Logits) -> Logits:

@@ -33,6 +33,7 @@ BUILT_IN = (  # here, and not beside their partitions: a typo in a method is ref
     Letter(letter="c", meaning="context partition"),
     Letter(letter="e", meaning="encoder partition", needs_source=True),
     Letter(letter="i", meaning="induction: what followed before"),
+    Letter(letter="k", meaning="neighbours of the words of the context"),
     Letter(letter="p", meaning="local embeddings (pointer)", bases=("softmax", "mos")),
     Letter(letter="r", meaning="reranker partition", takes_ks=True),
 )
@@ -82,7 +83,7 @@ class Method:
     """An output layer: its base and its parts.
 
     method = base ("+" part)*      base = none | softmax (or s) | mos[:K] | pg | ps | copynet
-    part   = letters of c e i p r, r with ":" k1,k2,... ascending | mi[:LxW] | wbwr:k
+    part   = letters of c e i k p r, r with ":" k1,k2,... ascending | mi[:LxW] | wbwr:k
     """
 
     base: str = "softmax"

@@ -13,7 +13,7 @@ from unbottle.cli import eval_completion
 from unbottle.cli.main import main
 from unbottle.eval.completion import FILE, CompletionConfig
 
-SMALL = ("--prompts", "3,6", "--words", "4", "--samples", "2", "--tagger", "rules", "--part", "all")
+SMALL = ("--prompts", "3,6", "--words", "4", "--draws", "1", "--samples", "2", "--tagger", "rules", "--part", "all")
 SCORES = ["R1", "R1C", "R1P", "R1PC", "R2", "P Ratio", "CIDEr", "NIST"]
 
 
@@ -35,7 +35,7 @@ def test_the_defaults_are_those_of_the_paper(place: Path, capsys: pytest.Capture
     wanted = json.loads(json.dumps(CompletionConfig().to_dict()))
     shared = {name: value for name, value in wanted.items() if name in settings}
     assert shared == {name: settings[name] for name in shared}
-    assert len(shared) == 6
+    assert len(shared) == 7
 
 
 def test_generated_and_scored_again(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -48,6 +48,15 @@ def test_prompts_of_ones_own(folders: list[str], capsys: pytest.CaptureFixture) 
     assert out.splitlines()[-1].startswith("tea, milk, juice  cpr    ")
 
 
+def test_options_in_two_orders_as_one_picture(
+    folders: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = tmp_path / "probe.png"
+    assert main(["eval", "probe", *folders, "--shuffles", "2", "--picture", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert f"Picture: {path}" in capsys.readouterr().out
+
+
 def test_a_prompt_without_a_list_has_no_second_table(folders: list[str], capsys: pytest.CaptureFixture) -> None:
     assert main(["eval", "probe", folders[0], "--prompt", "No list here"]) == 0
     assert "winner" not in capsys.readouterr().out

@@ -126,7 +126,7 @@ def test_dry_run(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
     ("args", "message"),
     [
         ((), "give --model, to start from its weights, or --config"),
-        (("--model", "PLAIN"), "give --data: cnn_dailymail, xsum, samsum, booksum, a file"),
+        (("--model", "PLAIN"), "give --data: cnn_dailymail, xsum, samsum, booksum-chapters, a file"),
         (("--model", "PLAIN", "--data", "none"), "none: no such file or folder. Known by name: cnn_dailymail"),
         (("--model", "PLAIN", "--data", "DATA"), "no column 'document'. There are: body, short."),
         (("--model", "PLAIN", "--data", "FEW", *COLUMNS), "9 pairs are too few to hold some out for validation"),

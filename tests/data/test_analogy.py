@@ -19,6 +19,7 @@ from unbottle.data.analogy import (
     analogies,
     cases,
     own_pairs,
+    public_analogies,
     read_word_pairs,
     rows,
     split,
@@ -55,6 +56,47 @@ def items() -> list[Analogy]:
 
 def words(item: Analogy) -> set[str]:
     return {*item.answers, *item.distractors}
+
+
+# -- the public protocol
+
+
+def test_public_parts_have_two_one_and_no_pair_of_training() -> None:
+    items = public_analogies(seed=3)
+    pairs = own_pairs()
+    trained = {relation: set() for relation in RELATIONS}
+    by_part = {part: [item for item in items if item.part == part] for part in PARTS}
+
+    def pairs_of(item: Analogy) -> set[tuple[str, str]]:
+        return {pair for pair in pairs[item.relation] if {*pair} <= words(item)}
+
+    for item in by_part["train"]:
+        trained[item.relation] |= pairs_of(item)
+    seen = set.union(*trained.values())
+    for relation in RELATIONS:
+        assert len(trained[relation]) == len(pairs[relation]) // 2
+    for part, number in zip(PARTS, (2, 1, 0), strict=True):
+        assert by_part[part]
+        assert all(len(pairs_of(item) & seen) == number for item in by_part[part])
+
+
+def test_public_contexts_are_all_there_are() -> None:
+    """Two pairs: two diagonals and four edges, four templates, both orders."""
+    pairs = {"family": [("king", "queen"), ("man", "woman"), ("he", "she"), ("boy", "girl")]}
+    items = public_analogies(pairs=pairs)
+    assert all(not {"he", "she"} & {*item.answers} for item in items)
+    mine = [item for item in items if words(item) == {"king", "queen", "man", "woman"}]
+    diagonal = {item.answers for item in mine if item.kind == "diagonal"}
+    edge = {item.answers for item in mine if item.kind == "edge"}
+    assert diagonal == {("king", "woman"), ("woman", "king"), ("queen", "man"), ("man", "queen")}
+    assert {frozenset(answers) for answers in edge} == {
+        frozenset(pair) for pair in (("king", "queen"), ("man", "woman"), ("king", "man"), ("queen", "woman"))
+    }
+    assert len(mine) == 4 * (4 + 8)  # templates, ordered answers
+    assert all(words(item) - {*item.answers} == {*item.distractors} for item in mine)
+    limited = public_analogies(pairs=pairs, size=4)
+    assert {*limited} < {*items}
+    assert max(Counter((item.kind, item.part) for item in limited).values()) == 4
 
 
 # -- words

@@ -29,7 +29,7 @@ from unbottle.eval.resumable_jsonl import ResumableJsonl
 from unbottle.hf import attach
 from unbottle.hf.model_identity import fingerprint
 
-SMALL = CompletionConfig(prompts=(3, 6), words=4, samples=3, batch=2, seed=1)
+SMALL = CompletionConfig(prompts=(3, 6), words=4, samples=3, draws=1, batch=2, seed=1)
 TEXTS = [TEXT, TEXT.replace("Anna", "Berta")]
 
 
@@ -151,6 +151,20 @@ def test_the_file_holds_all_there_is_to_score(tmp_path: Path) -> None:
     assert [row["prompt_words"] for row in rows] == [3] * 3 + [6] * 3
     assert "rules: capital letters" in found.tagger
     assert found.implementations["CIDEr"].startswith("unbottle.eval.metrics.cider: equals pycocoevalcap")
+
+
+def test_each_prompt_is_continued_three_times(tmp_path: Path) -> None:
+    """40,000 excerpts, three lengths of prompts: the paper's 360,000 continuations are three of each."""
+    assert CompletionConfig().draws == 3
+    found = run(tmp_path, CompletionConfig(**{**vars(SMALL), "draws": 3}))
+    assert found.continuations == 3 * 6
+    _, rows = read_completions(tmp_path / FILE)
+    assert [(row["prompt_words"], row["draw"], row["sample"]) for row in rows] == [
+        (prompt, draw, sample) for prompt in (3, 6) for draw in range(3) for sample in range(3)
+    ]
+    same = [row["continuation"] for row in rows if row["prompt"] == rows[0]["prompt"]]
+    assert len(same) == 3
+    assert len({*same}) > 1  # drawn anew
 
 
 def test_every_batch_of_every_run_has_random_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

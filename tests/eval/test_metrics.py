@@ -14,6 +14,7 @@ from unbottle.eval.completion import names_after, scores
 from unbottle.eval.metrics.cider import cider
 from unbottle.eval.metrics.nist import nist
 from unbottle.eval.metrics.rouge import implementation, rouge
+from unbottle.eval.metrics.tokens import words
 
 TEXTS = st.lists(
     st.tuples(*[st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)] * 2), min_size=1, max_size=5
@@ -32,7 +33,19 @@ TEXTS = st.lists(
 )  # fmt: skip
 def test_cider_of_the_caption_evaluation(texts: list[str], references: list[str], value: float) -> None:
     assert cider(texts, references) == pytest.approx(value, abs=1e-12)
-    assert cider([text.upper() for text in texts], references) == pytest.approx(value, abs=1e-12)
+    assert cider([text.upper() for text in texts], references) == 0.0  # case is kept, as by word_tokenize
+
+
+def test_words_are_those_of_nltk() -> None:
+    """What word_tokenize returns, whose data must be downloaded: the second sentence is from its documentation."""
+    assert words("He can't go. She went, (I think).") == [
+        "He", "ca", "n't", "go", ".", "She", "went", ",", "(", "I", "think", ")", ".",
+    ]  # fmt: skip
+    text = "Good muffins cost $3.88\nin New York.  Please buy me two of them.\n\nThanks."
+    assert words(text) == [
+        "Good", "muffins", "cost", "$", "3.88", "in", "New", "York", ".", "Please", "buy", "me", "two", "of", "them",
+        ".", "Thanks", ".",
+    ]  # fmt: skip
 
 
 @given(TEXTS)
@@ -80,6 +93,8 @@ def test_rouge() -> None:
     assert rouge("", "the") == {"rouge1": 0.0, "rouge2": 0.0}
     assert rouge("kings", "king")["rouge1"] == 0.0  # no stemmer
     assert "no stemmer" in implementation()
+    assert rouge("kings", "king", stemmer=True)["rouge1"] == 100.0
+    assert "Porter stemmer" in implementation(stemmer=True)
 
 
 class Upper:
@@ -98,19 +113,21 @@ class Upper:
 def test_scores_of_continuations() -> None:
     rows = [
         {"prompt": "ANNA met BERTA", "continuation": "then ANNA and CLARA left", "reference": "then ANNA had left"},
-        {"prompt": "x y", "continuation": "so it goes", "reference": "so it went"},  # no names: not counted
+        {"prompt": "x y", "continuation": "so it goes", "reference": "so it went"},  # no names: counts 0
         {"prompt": "DORA slept", "continuation": "and woke", "reference": "with EMIL there"},
     ]
     found = scores(rows, Upper())
-    assert found["R1P"] == pytest.approx(100 * (2 / 3 + 0) / 2)  # {ANNA, CLARA} and {ANNA}; {} and {EMIL}
-    assert found["R1PC"] == pytest.approx(100 * (1 / 2 + 0) / 2)
+    assert found["R1P"] == pytest.approx(100 * (2 / 3 + 0 + 0) / 3)  # {ANNA, CLARA} and {ANNA}; {}; {} and {EMIL}
+    assert found["R1PC"] == pytest.approx(100 * (1 / 2 + 0 + 0) / 3)
     assert found["P Ratio"] == pytest.approx(2 / 2)
     assert found["R1"] == pytest.approx(100 * (6 / 9 + 2 / 3 + 0) / 3)
     assert found["R1C"] == pytest.approx(100 * (2 / 8 + 0 + 0) / 3)
     assert found["R2"] == pytest.approx(100 * (2 / 7 + 1 / 2 + 0) / 3)
     assert list(found) == ["R1", "R1C", "R1P", "R1PC", "R2", "P Ratio", "CIDEr", "NIST"]
     without = scores(rows[1:2], Upper())
-    assert (without["R1P"], without["R1PC"], without["P Ratio"]) == (None, None, None)
+    assert (without["R1P"], without["R1PC"], without["P Ratio"]) == (0, 0, None)
+    stemmed = scores([{"prompt": "A", "continuation": "kings", "reference": "king"}], Upper(), stemmer=True)
+    assert (stemmed["R1"], stemmed["R1P"]) == (100, 0)
 
 
 def test_names_are_those_after_the_prompt() -> None:

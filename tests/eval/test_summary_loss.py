@@ -38,6 +38,14 @@ def test_padding_does_not_count(name: str, method: str | None) -> None:
         assert found.groups[group].loss == pytest.approx(loss / count, rel=1e-9)
 
 
+def test_the_paper_divides_by_padded_positions() -> None:
+    """Labels padded to one length, and padding counted, of a model that is sure of it."""
+    found = summary_loss(tiny.model("t5", None), tiny.pairs(5), batch=2)
+    losses = [total for total, _ in found.pairs]
+    assert found.padded(128) == pytest.approx(sum(losses) / (5 * 128))
+    assert found.padded(128) == pytest.approx(found.loss * found.tokens / (5 * 128))
+
+
 def test_what_is_reported_and_refused() -> None:
     seen = []
     summary_loss(tiny.model("t5", None), tiny.pairs(3), batch=2, report=lambda *told: seen.append(told))

@@ -7,6 +7,7 @@ import pytest
 
 from unbottle.experiments.catalog import EXPERIMENTS
 from unbottle.experiments.presets import SUMMARY_PRESETS
+from unbottle.experiments.workspace import same_settings
 
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
@@ -15,9 +16,11 @@ RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.parent.name)
 def test_results_in_the_repository_can_be_continued(path: Path) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))
-    told = data["settings"]["preset"]
-    preset = EXPERIMENTS[data["experiment"]].workspace.presets[told["name"]]
-    assert json.loads(json.dumps(preset.to_dict())) == told
+    name = data["settings"]["preset"]["name"]
+    preset = EXPERIMENTS[data["experiment"]].workspace.presets[name]
+    assert same_settings(data["settings"], data["settings"] | {"preset": preset.to_dict()})
+    other = preset.to_dict() | {"base_share": 0.123}
+    assert not same_settings(data["settings"], data["settings"] | {"preset": other})
 
 
 def test_the_paper_trains_longer_on_booksum_and_slower_with_bart_large() -> None:

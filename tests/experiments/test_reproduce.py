@@ -17,6 +17,7 @@ ROWS = {
     "table4": ["softmax+mi", "softmax+cpr:20,100+mi"],
     "analogy": ["softmax+mi", "softmax+c+mi"],
     "size-curve": ["softmax", "softmax+cpr:20,100+mi"],
+    "sweep-k": ["softmax+mi", "softmax+cpr:200,500+mi"],
     "order-bias": ["softmax+mi", "mos+mi"],
 }
 
@@ -102,8 +103,10 @@ def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
         (["table9"], "experiment 'table9': unknown. Known: table1"),
         (["table1", "--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
         (["table1", "--method", "softmax+e"], "method 'softmax+e': not a row of table1"),
-        (["table1", "--size", "medium"], "size 'medium': not a backbone of table1. Known: small."),
-        (["table1", "--preset", "tiny"], "has no text of its own. Name one with --data."),
+        (["table1", "--size", "large"], "size 'large': not a backbone of preset cpu. Known: small, medium, smaller."),
+        (["table1", "--templates", "mine"], "templates 'mine': unknown. Known: public, own."),
+        (["table1", "--preset", "tiny", "--pairs", __file__], "only for analogy, not for table1"),
+        (["summarization", "--data", "booksum"], "paragraphs is not on the hub"),
         (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),
     ],
 )
@@ -111,6 +114,55 @@ def test_refusals(given, message, capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_tiny_needs_no_data(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "table4", "--preset", "tiny", "--method", "softmax+mi"]) == 0
+    assert "text sample, seeds 0" in capsys.readouterr().out
+    assert (tmp_path / "results" / "tiny" / "table4" / "plot.png").exists()
+
+
+def test_any_backbone_of_the_preset_can_be_named(text, folders, tmp_path) -> None:
+    assert reproduce("order-bias", text, (folders[0], tmp_path), "--size", "medium", rows=["softmax+mi"]) == 0
+    data = json.loads((tmp_path / "order-bias" / "results.json").read_text(encoding="utf-8"))
+    assert [row["size"] for row in data["rows"]] == ["medium"]
+
+
+def test_the_analogy_protocol_trains_the_answer_alone_and_keeps_the_embeddings(text, folders, tmp_path) -> None:
+    """With Google's format of pairs; our own templates are another experiment."""
+    questions = tmp_path / "questions.txt"
+    words = ["a b c d", "e f g h", "i j k l", "m n o p"]
+    questions.write_text(": family\n" + "\n".join(words), encoding="utf-8")
+    seen = {}
+    from unbottle.experiments import workspace
+
+    train = workspace.train_lm
+
+    def watched(model, data, *args, **options):
+        if hasattr(model, "head"):
+            row = data[0]
+            seen["labels"] = (row["labels"] != -100).sum().item(), len(row["labels"])
+            seen["before"] = model.get_output_embeddings().weight.detach().clone()
+            train(model, data, *args, **options)
+            seen["after"] = model.get_output_embeddings().weight.detach().clone()
+        else:
+            train(model, data, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace, "train_lm", watched)
+        patch.setattr("unbottle.experiments.language_tables.RELATIONS", ("family",))
+        assert reproduce("analogy", text, (folders[0], tmp_path), "--pairs", str(questions), rows=["softmax+mi"]) == 0
+    assert 0 < seen["labels"][0] < 5 < seen["labels"][1]
+    assert (seen["before"] == seen["after"]).all()
+    assert (tmp_path / "analogy-questions" / "results.json").exists()
+    assert reproduce("analogy", text, (folders[0], tmp_path), "--templates", "own", rows=["softmax+mi"]) == 0
+    assert (tmp_path / "analogy-own" / "results.json").exists()
+
+
+def test_models_are_evaluated_on_the_gpu_if_there_is_one(text, folders, monkeypatch) -> None:
+    monkeypatch.setattr("unbottle.experiments.workspace.best_device", lambda: "meta")
+    assert EXPERIMENTS["table1"].workspace.load(folders[0] / "base" / "small" / "model").device.type == "meta"
 
 
 def test_another_text_in_the_same_folder_is_refused(text, folders, tmp_path, capsys) -> None:

@@ -46,6 +46,17 @@ def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
     assert "standard error" in text
 
 
+def test_what_depends_on_all_rows_may_be_of_one_backbone(tmp_path) -> None:
+    results = Results(tmp_path, EXPERIMENT, SETTINGS)
+    results.add(row("softmax", 0, 10.0))
+    results.add(replace(row("softmax", 0, 8.0), size="medium"))
+    results.finish({"small, softmax": {"time": 1.5}, "medium, softmax": {"time": 2.5}})
+    small, medium = results.markdown().split("### ")[1:]
+    assert "1.50" in small
+    assert "2.50" in medium
+    assert "1.50" not in medium
+
+
 def test_a_row_is_on_disk_before_the_next_begins(tmp_path) -> None:
     Results(tmp_path, EXPERIMENT, SETTINGS).add(row("softmax", 0, 10.0))
     again = Results(tmp_path, EXPERIMENT, SETTINGS)

@@ -10,7 +10,7 @@ from unbottle.cli.main import main
 from unbottle.experiments.catalog import EXPERIMENTS
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paper import SUMMARIES, SUMMARY_COLUMNS
-from unbottle.experiments.results import ResultRow
+from unbottle.experiments.results import ResultRow, Results
 
 pytestmark = pytest.mark.filterwarnings("default:.*left out:UserWarning")
 METHODS = EXPERIMENTS["summarization"].methods
@@ -47,7 +47,7 @@ def write(folder, **parts: list[dict]):
 def _quick():
     """After each row an empty picture is drawn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unbottle.report.plots.dots", lambda values, path, **options: path.touch())
+        patch.setattr("unbottle.report.panels.panels", lambda contents, path, **options: path.touch())
         yield
 
 
@@ -122,13 +122,24 @@ def test_the_paper_s_numbers_of_these_data_stand_beside(done) -> None:
 
 def test_the_picture_has_a_dot_for_every_row(done, tmp_path, monkeypatch) -> None:
     drawn = {}
-    monkeypatch.setattr("unbottle.report.plots.dots", lambda values, path, **options: drawn.update(values))
-    rows = [ResultRow.from_json(row) for row in results(done)["rows"]]
-    EXPERIMENTS["summarization"].plot(rows, tmp_path / "plot.png")
-    assert len(drawn) == len(rows)
-    assert drawn["BART, S + CE"].mean == next(
-        row.metrics["perplexity"] for row in rows if (row.size, row.method) == ("BART", "softmax+ce")
+    monkeypatch.setattr(
+        "unbottle.report.panels.panels",
+        lambda contents, path, **options: drawn.update({panel.title: panel for panel in contents}),
     )
+    data = results(done)
+    rows = [ResultRow.from_json(row) for row in data["rows"]]
+    shown = Results(done[1] / "summarization-samsum", EXPERIMENTS["summarization"], data["settings"])
+    EXPERIMENTS["summarization"].plot(rows, tmp_path / "plot.png", shown.paper_points())
+    panel = drawn["loss"]
+    assert len(panel.values) == len(rows)
+    loss = {(row.size, row.method): row.metrics["padded loss"] for row in rows}
+    assert panel.values["BART, S + CE"].mean == pytest.approx(
+        100 * (loss["BART", "softmax+ce"] / loss["BART", "softmax"] - 1)
+    )
+    paper = {
+        method: numbers[SUMMARY_COLUMNS.index("Loss")] for method, numbers in SUMMARIES["samsum"]["BART Base"].items()
+    }
+    assert panel.paper["paper"]["BART, S + CE"] == pytest.approx(100 * (paper["softmax+ce"] / paper["softmax"] - 1))
 
 
 def test_all_methods_start_alike_and_see_the_same_pairs_in_the_same_order(done) -> None:
@@ -238,10 +249,9 @@ def test_another_data_set_in_the_same_folder_is_refused(done, tmp_path, capsys) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--size", "GPT-2"], "size 'GPT-2': not a backbone of summarization. Known: T5, BART."),
+        (["--size", "GPT-2"], "size 'GPT-2': not a backbone of preset cpu. Known: T5, BART"),
         (["--method", "mos"], "method 'mos': not a row of summarization"),
         (["--preset", "huge"], "preset 'huge': unknown. Known: paper, cpu, tiny."),
-        (["--preset", "tiny"], "has no text of its own. Name one with --data."),
         (["--data", "nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )

@@ -45,6 +45,22 @@ def test_fresh_head_is_the_plain_softmax(form: str, name: str, encoder_decoder: 
         assert variation > 0  # not so quiet that it could never learn
 
 
+@pytest.mark.parametrize(("start", "b_ptr", "b"), [(7.0, 7, -14), (3, 3, -6), (0, 0, 0)])
+def test_where_gates_start(start: float, b_ptr: float, b: float) -> None:
+    """The paper: b_ptr is 3 for T5 and 0 elsewhere; ours is 7, so that a fresh head predicts what the model does."""
+    heads = {
+        name: Head(HeadConfig(method=Method.parse(name), hidden_size=4, vocabulary=9, gate_start=start))
+        for name in ("pg", "ps", "copynet")
+    }
+    assert heads["pg"].gate.b_ptr.item() == b_ptr
+    assert heads["ps"].gate.b.item() == heads["copynet"].gate.b.item() == b
+    stored = heads["pg"].config.to_dict()
+    assert ("gate_start" in stored) == (start != 7)
+    assert HeadConfig(**stored) == heads["pg"].config
+    with pytest.raises(ValueError, match=r"gate_start -1\.0: expected a number from 0"):
+        HeadConfig(method=Method.parse("pg"), hidden_size=4, vocabulary=9, gate_start=-1)
+
+
 def test_the_paper_starts_pointers_at_a_whisper() -> None:
     sizes = {"hidden_size": 3, "vocabulary": 9, "encoder_decoder": True}
     head = Head(HeadConfig(method=Method.parse("softmax+cepr:2+mi"), form="paper", **sizes))

@@ -32,6 +32,13 @@ def test_attach_changes_nothing_but_the_output_layer(name: str) -> None:
     assert torch.equal(model(**inputs(name)).logits, want)
 
 
+@pytest.mark.parametrize(("method", "moved"), [("pg", r"[45]\d\.\d%"), ("ps", r"[5-9]\d\.\d%")])
+def test_gates_of_the_paper_attach_and_say_what_they_change(method: str, moved: str) -> None:
+    with pytest.warns(UserWarning, match=rf"gate_start 0: the fresh {method.upper()} moves up to {moved}"):
+        model = unbottle.attach(tiny("gpt2"), method, gate_start=0)
+    assert model.head.config.gate_start == 0
+
+
 @pytest.mark.parametrize("method", [name for name in PAPER_METHODS if "wbw" not in name])
 def test_every_method_attaches(method: str) -> None:
     """GPT-2 has negative logits: CopyNet is calibrated for that."""

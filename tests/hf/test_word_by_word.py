@@ -7,7 +7,7 @@ from modes import MODES
 from transformers import DynamicCache
 
 import unbottle
-from unbottle.hf import second_pass as module
+from unbottle.head.partitions import word_by_word as module
 from unbottle.hf.second_pass import SecondPass
 from unbottle.ops import Words
 
@@ -16,10 +16,8 @@ NAMES = ["gpt2", "llama", "opt", "gpt_neox"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("at_once", [2048, 9])
-def test_second_pass_is_the_model_on_each_candidate(name: str, at_once: int, monkeypatch) -> None:
+def test_second_pass_is_the_model_on_each_candidate(name: str) -> None:
     """One by one, without a cache: the context, f_R, the candidate, as a plain sequence of embeddings."""
-    monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
     model = unbottle.attach(tiny(name), METHODS[0])
     ids, f_R = words(2, 5), torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids)
@@ -43,6 +41,46 @@ def test_second_pass_is_the_model_on_each_candidate(name: str, at_once: int, mon
                     want = [outputs.last_hidden_state, outputs.hidden_states[-2], outputs.hidden_states[-3]]
                     want = torch.stack([states[0, -1] for states in want])
                     torch.testing.assert_close(got[b, t, c], want, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_blocks_change_nothing(method: str, monkeypatch) -> None:
+    """Neither loss, nor logits, nor a gradient: of the head, and of the model that is read twice."""
+    found = []
+    for at_once in (10_000, 20, 1):
+        monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+        plain = tiny("gpt2").double()
+        torch.manual_seed(0)  # of L_h
+        model = shaken(unbottle.attach(plain, method)).eval()
+        model.head.train()  # both stages, and no dropout
+        ids = words()
+        loss = model(ids, labels=ids).loss
+        loss.backward()
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        with torch.no_grad():
+            found.append((loss.detach(), model.eval()(ids).logits, gradients))
+    for loss, logits, gradients in found[1:]:
+        torch.testing.assert_close(loss, found[0][0])
+        torch.testing.assert_close(logits, found[0][1])
+        torch.testing.assert_close(gradients, found[0][2])
+
+
+def test_training_takes_the_memory_of_one_block(monkeypatch) -> None:
+    """What a training step keeps for its backward pass does not grow with the candidates' second pass."""
+    kept = []
+    for at_once in (10_000, 14):
+        monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+        model = shaken(unbottle.attach(tiny("gpt2"), METHODS[0])).train()
+        ids, numbers = words(2, 24), []
+
+        def pack(tensor: torch.Tensor, numbers: list[int] = numbers) -> torch.Tensor:
+            numbers.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            model(ids, labels=ids)
+        kept.append(sum(numbers))
+    assert kept[1] < 0.4 * kept[0]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -77,7 +115,8 @@ def test_both_stages_train() -> None:
         model.eval()
         second = model(ids, labels=ids)
         log_probs = second.logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean()
-    assert second.loss > -log_probs  # the loss of the first stage is in it too
+    torch.testing.assert_close(second.loss, -log_probs)  # evaluation: what the logits say; only training adds stage 1
+    assert outputs.loss > second.loss + 1
 
 
 def test_what_wbwr_can_not_do() -> None:

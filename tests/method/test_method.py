@@ -21,7 +21,7 @@ CANONICAL = {
 }
 
 REFUSED = {
-    "softmax+x": "method 'softmax+x': unknown part 'x'. Known: c, e, i, p, r:k1,k2, mi[:LxW], wbwr:k.",
+    "softmax+x": "method 'softmax+x': unknown part 'x'. Known: c, e, i, k, p, r:k1,k2, mi[:LxW], wbwr:k.",
     "softmaxx": "unknown base 'softmaxx'. Known: none, softmax, mos, pg, ps, copynet (s is short for softmax).",
     "": "unknown base ''",
     "softmax+": "unknown part ''",

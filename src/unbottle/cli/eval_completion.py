@@ -44,9 +44,13 @@ def eval_completion(
     samples: Annotated[
         int, typer.Option(metavar="N", help="Number of excerpts; each is used with all lengths of prompts.")
     ] = 1000,
+    draws: Annotated[int, typer.Option(metavar="N", help="Number of continuations of each prompt.")] = 3,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed for excerpts and sampling.")] = 0,
     batch: Batch = 16,
     tagger: TaggerOption = "auto",
+    stemmer: Annotated[
+        bool, typer.Option("--stemmer", help="Compare word stems in R1, R1C and R2, as ROUGE of summaries does.")
+    ] = False,
     from_file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Score existing completions again, without a model.")
     ] = None,
@@ -64,9 +68,12 @@ def eval_completion(
     from unbottle.cli.output import config_of, prepare, write_run
 
     lengths = numbers(prompts)
-    settings = {"prompts": lengths, "words": words, "top_k": top_k, "samples": samples, "seed": seed, "batch": batch}
+    settings = {"prompts": lengths, "words": words, "top_k": top_k, "samples": samples, "draws": draws, "seed": seed}
+    settings |= {"batch": batch}
     files = {"data": data, "column": text_column, "part": part, "from": None if from_file is None else str(from_file)}
-    run_config = config_of("eval completion", {"model": model, **files, **settings, "tagger": tagger})
+    run_config = config_of(
+        "eval completion", {"model": model, **files, **settings, "tagger": tagger, "stemmer": stemmer}
+    )
     if dry_run:
         print(json.dumps(run_config, indent=1))
         return
@@ -80,7 +87,7 @@ def eval_completion(
         from unbottle.eval.proper_nouns import tagger as tagger_of
 
         stored, rows = read_completions(from_file)
-        result = rescore(stored, rows, tagger=tagger_of(tagger))
+        result = rescore(stored, rows, tagger=tagger_of(tagger), stemmer=stemmer)
     else:
         if model is None or data is None:
             raise ValueError("nothing to complete. Give MODEL and --data PATH, or --from FILE.")
@@ -89,10 +96,7 @@ def eval_completion(
         prepare(output)
         from unbottle.eval.completion import CompletionConfig
 
-        config = CompletionConfig(
-            prompts=lengths, words=words, top_k=top_k, samples=samples, seed=seed, batch=batch
-        )  # fmt: skip
-        result = evaluate(model, text, config, tagger, output)
+        result = evaluate(model, text, CompletionConfig(**settings), tagger, output, stemmer=stemmer)
     show(document(result))
     write_run(output, run_config, result.to_dict())
 
@@ -105,7 +109,9 @@ def numbers(text: str) -> tuple[int, ...]:
         raise ValueError(f"prompts {text!r}: expected numbers of words, as in 20,70,120.") from error
 
 
-def evaluate(path: str, text: TextPart, config: CompletionConfig, tagger_name: str, output: Path | None) -> Completion:
+def evaluate(
+    path: str, text: TextPart, config: CompletionConfig, tagger_name: str, output: Path | None, *, stemmer: bool
+) -> Completion:
     from unbottle.cli.models import causal_model
     from unbottle.eval.completion import completion
     from unbottle.eval.inference import best_device
@@ -116,7 +122,9 @@ def evaluate(path: str, text: TextPart, config: CompletionConfig, tagger_name: s
     texts = text.texts(tokenizer)
     model.to(best_device())
     with progress() as report:
-        return completion(model, tokenizer, texts, tagger=tag, config=config, output=output, report=report)
+        return completion(
+            model, tokenizer, texts, tagger=tag, config=config, output=output, report=report, stemmer=stemmer
+        )
 
 
 def document(result: Completion) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from unbottle.eval.order_bias import OrderBias
 
 EXAMPLES = """
-unbottle eval probe gpt2 runs/cpr/model
+unbottle eval probe gpt2 runs/cpr/model --picture probe.png
 unbottle eval probe runs/cpr/model --prompt "We have [tea], [milk] and [juice], and I would like" --shuffles 6
 unbottle eval probe runs/cpr/model --prompt "I like [-tennis], [-golf], and" --k 10 --output runs/probe
 """
@@ -35,6 +36,9 @@ def eval_probe(
     k: Annotated[int, typer.Option("--k", metavar="N", help="Number of words per model.")] = 5,
     shuffles: Annotated[int, typer.Option(metavar="N", help="Maximum number of orders of the options.")] = 20,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the orders.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the options of each prompt in two orders, to a .png file.")
+    ] = None,
     output: OutputFolder = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -47,17 +51,19 @@ def eval_probe(
     for path in [] if dry_run else model:
         check_model(path)
     from unbottle.cli.models import causal_model, short_names
-    from unbottle.cli.output import config_of, prepare, write_run
+    from unbottle.cli.output import config_of, prepare, prepare_file, write_run
     from unbottle.eval.next_words import PROMPTS, Prompt, probe
     from unbottle.eval.order_bias import order_bias
 
     prompts = [Prompt.parse(text) for text in prompt] if prompt else list(PROMPTS)
     settings = {"models": model, "prompts": [item.marked() for item in prompts], "k": k, "shuffles": shuffles}
-    config = config_of("eval probe", {**settings, "seed": seed})
+    drawing = {} if picture is None else {"picture": str(picture)}
+    config = config_of("eval probe", {**settings, "seed": seed, **drawing})
     if dry_run:
         print(json.dumps(config, indent=1))
         return
     prepare(output)
+    prepare_file(picture)
     names = short_names(model)
     loaded = {name: causal_model(path) for name, path in zip(names, model, strict=True)}
     models = {name: network for name, (network, _) in loaded.items()}
@@ -71,6 +77,11 @@ def eval_probe(
         }
     if any(bias.rows for bias in biases.values()):
         print(f"\n{table(biases)}")
+        if picture is not None:
+            from unbottle.experiments.language_tables import draw_options, listed_options
+
+            draw_options({name: listed_options(*pair, prompts) for name, pair in loaded.items()}, picture)
+            print(f"\nPicture: {picture}")
     order = {name: bias.to_dict() for name, bias in biases.items()}
     write_run(output, config, {**probed.to_dict(), "order_bias": order})
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unbottle.cli.errors import INTERRUPTED
-from unbottle.cli.options import check_choice, check_method, check_place
+from unbottle.cli.options import check_choice, check_file, check_method, check_place
 from unbottle.cli.output import show
-from unbottle.data.sources import NAMED, TEXT_NAMES
+from unbottle.data.sources import NAMED, SAMPLE, TEXT_NAMES
 from unbottle.progress import progress
 
 NAMES = (
-    "table1", "table2", "table3", "table4", "analogy", "size-curve", "order-bias", "summarization", "t5-size-curve",
+    "table1", "table2", "table3", "table4", "analogy", "size-curve", "sweep-k", "order-bias", "summarization",
+    "t5-size-curve",
 )  # fmt: skip
+TEMPLATES = ("public", "own")
 PRESETS = ("paper", "cpu", "tiny")
 EXAMPLES = """
 unbottle reproduce table1 --preset cpu --data wikitext-2
 unbottle reproduce table1 --preset cpu --data wikitext-2 --seeds 3 --output results/cpu
 unbottle reproduce table1 --preset cpu --method softmax+mi --method softmax+c+mi
+unbottle reproduce analogy --pairs questions-words.txt
+unbottle reproduce table1 --preset tiny
 unbottle reproduce order-bias --preset paper --dry-run
 unbottle reproduce summarization --preset cpu --data samsum --size T5 --threads 1
 unbottle reproduce t5-size-curve --preset paper --data cnn_dailymail
@@ -37,7 +43,8 @@ def reproduce(
         typer.Option(
             metavar="PATH",
             help="A file, a folder with files train, valid and test, a hub data set, or a known name: wikitext-2, "
-            "wikitext-103, python; of summaries cnn_dailymail, xsum, samsum, booksum. [the preset's]",
+            "wikitext-103, openwebtext, wikipedia, python; of summaries cnn_dailymail, xsum, samsum, booksum-chapters. "
+            "[the preset's]",
         ),
     ] = None,
     method: Annotated[
@@ -46,6 +53,13 @@ def reproduce(
     size: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Run only this backbone; repeatable. [all of the experiment]"),
+    ] = None,
+    templates: Annotated[
+        str, typer.Option(metavar="NAME", help="analogy: public, the paper's protocol, or own, our templates.")
+    ] = "public",
+    pairs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="analogy: pairs of words, as in questions-words.txt. [the package's]"),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds: 0, 1, ... N - 1.", min=1)] = 1,
     work: Annotated[
@@ -59,20 +73,37 @@ def reproduce(
     """Run every row of a table of the paper and show the paper's own numbers beside it.
 
     table1: perplexity of fifteen output layers. table2: word-by-word reranker. table3: text completion. table4: next
-    words after three prompts. analogy: ambiguous contexts. size-curve: loss against size. order-bias: does the order
-    of a list matter? summarization: T5 and BART with ten output layers, on pairs of document and summary (a folder
-    that is named after a data set, as samsum, has its columns). t5-size-curve: their loss against size. Every row is
-    saved when it is done: if interrupted, rerun the same command to resume. Several processes may share the rows.
+    words after three prompts. analogy: ambiguous contexts. size-curve: loss against size. sweep-k: how many words to
+    rerank. order-bias: does the order of a list matter? summarization: T5 and BART with ten output layers, on pairs of
+    document and summary (a folder that is named after a data set, as samsum, has its columns). t5-size-curve: their
+    loss against size. Every row is saved when it is done: if interrupted, rerun the same command to resume. Several
+    processes may share the rows.
+
+    Preset cpu on two cores, per row: table1, size-curve and sweep-k 4 minutes, table2 30 (wbwR) or 2, table3 10,
+    analogy 3, table4 and order-bias seconds, summarization 5, t5-size-curve 4; a backbone is trained first, in 10 to 15
+    minutes. Preset paper needs a GPU, the Hub and days; preset tiny needs nothing and takes seconds.
     """
     check_choice("experiment", experiment, NAMES)
     check_choice("preset", preset, PRESETS)
+    check_choice("templates", templates, TEMPLATES)
+    check_file(pairs)
     for name in method or ():
         check_method(name)
-    if data is not None and not dry_run:
+    if data not in (None, SAMPLE) and not dry_run:
         check_place(data, (*TEXT_NAMES, *NAMED))
     from unbottle.experiments.catalog import EXPERIMENTS, select_methods, select_sizes
 
-    table = EXPERIMENTS[experiment]
+    if experiment == "analogy" and templates == "own":
+        experiment = "analogy-own"
+    table, variant = EXPERIMENTS[experiment], ""
+    if pairs is not None:
+        from unbottle.data.analogy import read_word_pairs
+
+        if not experiment.startswith("analogy"):
+            raise ValueError(f"--pairs {pairs}: only for analogy, not for {experiment}.")
+        variant = f"-{pairs.stem}"
+        measure = partial(table.measure, pairs=read_word_pairs(pairs), name=variant)
+        table = replace(table, measure=measure)
     settings = table.workspace.presets[preset]
     methods, sizes = select_methods(table, method or ()), select_sizes(table, settings, size or ())
     data = data or settings.data
@@ -86,8 +117,6 @@ def reproduce(
         folders = {"data": data, "work": str(work), "output": str(output)}
         print(json.dumps({**rows, **folders, "preset": settings.to_dict()}, indent=1))
         return
-    if not data:
-        raise ValueError(f"preset {preset}: has no text of its own. Name one with --data.")
     from unbottle.cli.models import config_of_model
     from unbottle.experiments.runner import run_experiment
     from unbottle.progress import one_line_warnings
@@ -98,7 +127,7 @@ def reproduce(
         workspace = table.workspace(work, settings, data, progress=report, threads=threads)
         rows_to_run = table.rows(settings, range(seeds), methods=methods, sizes=sizes)
         try:
-            results = run_experiment(table, workspace, output / f"{experiment}{suffix}", rows_to_run)
+            results = run_experiment(table, workspace, output / f"{experiment}{variant}{suffix}", rows_to_run)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
     show(results.markdown())

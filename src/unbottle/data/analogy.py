@@ -15,6 +15,7 @@ RELATIONS = {"capital-common": "place", "capital-world": "place", "city-in-state
 ALIASES = {"capital-common-countries": "capital-common"}  # questions-words.txt has a longer name for it
 SHARES = dict(zip(PARTS, (0.6, 0.2, 0.2), strict=True))
 SIZE = 400  # contexts of each relation, kind and part
+LEFT_OUT = {"he", "she", "his", "her"}  # words that contexts of the public protocol never have as answers
 
 WordPair = tuple[str, str]  # a word and what it is paired with: Paris, France; king, queen
 WordPairs = Mapping[str, Sequence[WordPair]]  # by relation
@@ -164,6 +165,61 @@ def analogies(
     ]
 
 
+def public_analogies(
+    *, seed: int = 0, pairs: WordPairs | None = None, size: int | None = None, parts: Sequence[str] = PARTS
+) -> list[Analogy]:
+    """Contexts by the public protocol of Chang and McCallum (2022), whose data set the paper's table is about.
+
+    Half of the pairs of each relation, drawn at random, are for training: `train` has contexts of two such pairs,
+    `valid` of one of them and one that was never seen, `test` of two that were never seen. Four templates about places
+    and four about people. Of the words of (w1, w2), (w3, w4), a diagonal is (w1, w4) or (w2, w3), an edge any other.
+    `size` limits the contexts of each relation, kind and part; without it there are all.
+
+    Differs from the public code: a pair that two relations share is for training in both or in neither, so that no test
+    pair was seen; and all pairs of pairs are used, where Google's file lists some of them.
+    """
+    pairs = own_pairs() if pairs is None else pairs
+    seen: dict[WordPair, bool] = {}
+    items = []
+    for relation in (name for name in RELATIONS if name in pairs):
+        related = list(pairs[relation])
+        Random(f"public split {seed} {relation}").shuffle(related)
+        wanted = len(related) // 2 - sum(seen.get(pair, False) for pair in related)
+        for pair in (pair for pair in related if pair not in seen):
+            seen[pair] = wanted > 0
+            wanted -= 1
+        templates = [text for about, text in rows("public_templates.tsv") if about == RELATIONS[relation]]
+        for kind, part in product(KINDS, parts):
+            possible = [
+                (answers, others, template)
+                for first, second in combinations(pairs[relation], 2)
+                if PARTS[2 - seen[first] - seen[second]] == part and len({*first, *second}) == 4
+                for answers, others in _sides(first, second, kind)
+                if not LEFT_OUT & {*answers}
+                for template in templates
+            ]
+            if size is not None and len(possible) > size // 2:
+                possible = Random(f"public items {seed} {relation} {kind} {part}").sample(possible, size // 2)
+            items += [
+                _item(relation, kind, part, ordered, others, template)
+                for answers, others, template in possible
+                for ordered in (answers, answers[::-1])
+            ]
+    return items
+
+
+def _sides(first: WordPair, second: WordPair, kind: str) -> list[Case]:
+    """Two words of a parallelogram, and the two others."""
+    (w1, w2), (w3, w4) = first, second
+    sides = [((w1, w4), (w2, w3))] if kind == "diagonal" else [((w1, w2), (w3, w4)), ((w1, w3), (w2, w4))]
+    return [side for one, other in sides for side in ((one, other), (other, one))]
+
+
+def _item(relation: str, kind: str, part: str, answers: WordPair, distractors: WordPair, template: str) -> Analogy:
+    prompt = template.format(first=answers[0], second=answers[1])
+    return Analogy(relation=relation, kind=kind, part=part, prompt=prompt, answers=answers, distractors=distractors)
+
+
 def cases(pairs: Sequence[WordPair], kind: str) -> list[Case]:
     """Answers and distractors of all two pairs of four different words; a diagonal that is a pair itself is none."""
     result: list[Case] = []
@@ -192,10 +248,5 @@ def _items(relation: str, kind: str, part: str, possible: Sequence[Case], *, see
     for case, template in (divmod(index, len(templates)) for index in chosen):
         answers, distractors = possible[case]
         for ordered in (answers, answers[::-1]):
-            prompt = templates[template].format(first=ordered[0], second=ordered[1])
-            items.append(
-                Analogy(
-                    relation=relation, kind=kind, part=part, prompt=prompt, answers=ordered, distractors=distractors
-                )
-            )
+            items.append(_item(relation, kind, part, ordered, distractors, templates[template]))
     return items

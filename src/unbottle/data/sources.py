@@ -36,16 +36,21 @@ NAMED: dict[str, NamedPairs] = {
     ),
     # A copy: the data set of its authors (Samsung/samsum) is not on the hub any more.
     "samsum": NamedPairs(path="knkarthick/samsum", text_column="dialogue", summary_column="summary"),
-    # Differs from the paper: chapters. The paper summarizes paragraphs, which are not on the hub: their authors publish
-    # scripts that make them. Give the file that those write as a path.
-    "booksum": NamedPairs(path="kmfoda/booksum", text_column="chapter", summary_column="summary_text"),
+    # Not what the paper summarizes: that is paragraphs, which are not on the hub (see PARAGRAPHS).
+    "booksum-chapters": NamedPairs(path="kmfoda/booksum", text_column="chapter", summary_column="summary_text"),
 }
+PARAGRAPHS = "booksum"  # the paper's data set; a folder of this name has the paragraphs that its authors' scripts make
 
 PYTHON = "python"  # the source code of the standard library, which needs no download
 NAMED_TEXTS: dict[str, str] = {  # on the hub, with the splits train, validation and test
     "wikitext-2": "Salesforce/wikitext:wikitext-2-raw-v1",
     "wikitext-103": "Salesforce/wikitext:wikitext-103-raw-v1",
+    # The paper's two. Differs from the paper: its Wikipedia is a dump of 2021, which is not on the hub.
+    "openwebtext": "Skylion007/openwebtext",
+    "wikipedia": "wikimedia/wikipedia:20231101.en",
 }
+TRAIN_ONLY = ("openwebtext", "wikipedia")  # of these, the hub has no validation and no test split
+SAMPLE = "sample"  # sentences made from the templates of the analogies, for tests: no download, no reading of files
 TEXT_NAMES = (*NAMED_TEXTS, PYTHON)
 
 
@@ -215,7 +220,8 @@ def parts_of(path: str, names: Collection[str] = NAMED_TEXTS) -> dict[str, Part]
     if folder.exists() or not (path in names or on_hub(path)):
         return {"train": Part(path)}  # a file, which may be missing: reading it says so
     if path in names:
-        return {part: Part(path, splits[0]) for part, splits in SPLITS.items()}
+        parts = ("train",) if path in TRAIN_ONLY else PARTS
+        return {part: Part(path, SPLITS[part][0]) for part in parts}
     from unbottle.data.text import hub_splits
 
     available = hub_splits(path)
@@ -238,6 +244,12 @@ def check_place(path: str, names: Collection[str] = TEXT_NAMES) -> None:
         if place.is_file() and not file_type(place):
             raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(KNOWN)}, and .gz of them.")
         return
+    if path == PARAGRAPHS and "booksum-chapters" in names:
+        raise FileNotFoundError(
+            f"{path}: the paper's data set of paragraphs is not on the hub. Make it with the scripts of its authors "
+            f"(github.com/salesforce/booksum), and give a folder {path} with train.*, valid.* and test.* whose columns "
+            "are document and summary; or take the chapters, --data booksum-chapters."
+        )
     if path not in names and not on_hub(path):
         raise FileNotFoundError(
             f"{path}: no such file or folder. Known by name: {', '.join(names)}; a data set on the hub is "

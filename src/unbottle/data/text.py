@@ -28,6 +28,7 @@ from unbottle.data.sources import (
     KNOWN,
     NAMED_TEXTS,
     PLAIN,
+    SAMPLE,
     TABLES,
     TEXT_NAMES,
     file_type,
@@ -96,6 +97,8 @@ def read_texts(source: TextSource) -> Rows:
             texts = _files([path], source)
         elif is_python(source.path):
             texts = _library(streaming=source.streaming)
+        elif source.path == SAMPLE:
+            texts = Dataset.from_dict({TEXT: sample_texts()})
         else:
             texts = _hub(source)
         with closing(cast(Generator[dict[str, str]], iter(texts))) as rows:
@@ -117,6 +120,27 @@ def _files(paths: list[Path], source: TextSource) -> Rows:
         else:
             parts += [_column(table(path, streaming=source.streaming), source, str(path)) for path in group]
     return parts[0] if len(parts) == 1 else concatenate_datasets(parts)
+
+
+def sample_texts() -> list[str]:
+    """Some thousand words in which names come back, from the templates of the analogies: the same on every machine."""
+    from unbottle.data.analogy import analogies, training_text
+
+    return [" ".join(training_text(analogies(size=20), seed=0)) + " "]
+
+
+def sample_pairs() -> list[dict[str, str]]:
+    """Documents of two sentences, and a summary that names who or what they were about."""
+    from unbottle.data.analogy import analogies
+
+    items = analogies(size=40)
+    return [
+        {
+            "document": " ".join(f"{item.prompt} {item.answers[0]}." for item in (one, other)),
+            "summary": f"It was about {one.answers[0]} and {other.answers[0]}.",
+        }
+        for one, other in zip(items[::2], items[1::2], strict=True)
+    ]
 
 
 def _plain(paths: list[Path], streaming: bool) -> Rows:

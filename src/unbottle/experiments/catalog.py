@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unbottle.experiments.language_tables import ANALOGY, ORDER_BIAS, SIZE_CURVE, TABLE1, TABLE2, TABLE3, TABLE4
+from unbottle.experiments.language_tables import (
+    ANALOGY,
+    ANALOGY_OWN,
+    ORDER_BIAS,
+    SIZE_CURVE,
+    SWEEP_K,
+    TABLE1,
+    TABLE2,
+    TABLE3,
+    TABLE4,
+)
 from unbottle.experiments.presets import Preset
 from unbottle.experiments.results import Experiment
 from unbottle.experiments.row_spec import RowSpec
@@ -13,18 +23,20 @@ from unbottle.experiments.summary_tables import SUMMARIZATION, T5_SIZE_CURVE
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        TABLE1, TABLE2, TABLE3, TABLE4, ANALOGY, SIZE_CURVE, ORDER_BIAS, SUMMARIZATION, T5_SIZE_CURVE,
+        TABLE1, TABLE2, TABLE3, TABLE4, ANALOGY, ANALOGY_OWN, SIZE_CURVE, SWEEP_K, ORDER_BIAS, SUMMARIZATION,
+        T5_SIZE_CURVE,
     )
 }  # fmt: skip
 
 
 def select_sizes(experiment: Experiment, preset: Preset, names: Sequence[str]) -> list[str]:
-    """The backbones that are named, or all of the experiment, in its order."""
-    sizes = experiment.sizes(preset)
+    """The backbones of the preset that are named, or else those of the experiment."""
     for name in names:
-        if name not in sizes:
-            raise ValueError(f"size {name!r}: not a backbone of {experiment.name}. Known: {', '.join(sizes)}.")
-    return [size for size in sizes if not names or size in names]
+        if name not in preset.backbones:
+            raise ValueError(
+                f"size {name!r}: not a backbone of preset {preset.name}. Known: {', '.join(preset.backbones)}."
+            )
+    return [size for size in preset.backbones if size in names] if names else [*experiment.sizes(preset)]
 
 
 def select_methods(experiment: Experiment, names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ and byte-level tokenizers trained on them."""
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from unbottle.data import NAMED, PairSource, TextSource, Windows, read_pairs, read_texts, split, tokens_of
-from unbottle.data.sources import BLOCK, PARTS, Part, files_below, is_python, parts_of
-from unbottle.data.text import library_files, library_root, read
+from unbottle.data.sources import BLOCK, PARTS, SAMPLE, Part, files_below, is_python, parts_of
+from unbottle.data.text import library_files, library_root, read, sample_pairs
+from unbottle.data.tokens import token_pieces
+from unbottle.files import explain_full_disk, file_lock
 
 PAPER_FRACTIONS = (0.96, 0.02, 0.02)
 
@@ -38,29 +41,49 @@ class Corpus:
         fractions: tuple[float, float, float] = PAPER_FRACTIONS,
         *,
         column: str = "text",
+        folder: Path | None = None,
     ) -> Corpus:
         """Read a text. A folder with files train.*, valid.*, test.* has its own parts, as has a data set on the hub.
 
-        Missing parts are cut off the end of the training text, by default in the paper's fractions of 96/2/2.
+        Missing parts are cut off the end of the training text, by default in the paper's fractions of 96/2/2. With a
+        `folder`, texts are streamed, and their tokens are written there and mapped: nothing needs to fit into memory.
         """
-        tokens = {
-            part: tokens_of(read_texts(TextSource(path=source.path, column=column, split=source.split)), tokenizer)
-            for part, source in parts_of(path).items()
-        }
+        tokens = {}
+        for part, place in parts_of(path).items():
+            source = TextSource(path=place.path, column=column, split=place.split, streaming=folder is not None)
+            if folder is None:
+                tokens[part] = tokens_of(read_texts(source), tokenizer)
+            else:
+                tokens[part] = tokens_on_disk(source, tokenizer, folder / f"{part}.int32")
         valid, test = (0.0 if part in tokens else share for part, share in zip(PARTS[1:], fractions[1:], strict=True))
         return Corpus(**split(tokens.pop("train"), (1 - valid - test, valid, test)) | tokens)
+
+
+def tokens_on_disk(source: TextSource, tokenizer: PreTrainedTokenizerBase, path: Path) -> np.ndarray:
+    """The tokens of a text as a mapped file, which is written unless it exists."""
+    with file_lock(path.with_name(f".{path.name}.lock")), explain_full_disk(path.parent):
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            with open(part, "wb") as file:
+                for piece in token_pieces(read_texts(source), tokenizer):
+                    piece.tofile(file)
+            os.replace(part, path)
+    if not path.stat().st_size:
+        return np.zeros(0, dtype=np.int32)
+    return np.memmap(path, dtype=np.int32, mode="r")
 
 
 def check_texts(path: str) -> None:
     """Raise if any part of a text can not be read."""
     for source in parts_of(path).values():
-        read_texts(TextSource(path=source.path, split=source.split))
+        read_texts(TextSource(path=source.path, split=source.split, streaming=True))
 
 
 def training_texts(path: str) -> Iterator[str]:
     """The texts of the training part, for a tokenizer to learn from."""
     source = parts_of(path)["train"]
-    rows: Iterable[dict[str, str]] = read_texts(TextSource(path=source.path, split=source.split))
+    rows: Iterable[dict[str, str]] = read_texts(TextSource(path=source.path, split=source.split, streaming=True))
     for row in rows:
         yield row["text"]
 
@@ -183,6 +206,9 @@ class PairCorpus:
     def read(path: str) -> PairCorpus:
         """Read pairs. A folder with files train.*, valid.*, test.* has its own parts, as has a data set on the hub; the
         end of a single file is the test part."""
+        if path == SAMPLE and not Path(path).exists():
+            rows = datasets.Dataset.from_list([{"id": str(n), **pair} for n, pair in enumerate(sample_pairs())])
+            return PairCorpus(rows.select(range(8, len(rows))), rows.select(range(8)))
         sources = parts_of(path, names=NAMED)
         train = read_pairs(_pair_source(path, sources["train"]))
         if "test" in sources:
@@ -210,23 +236,37 @@ def _pair_source(path: str, part: Part) -> PairSource:
 
 
 class Sentences(Dataset):
-    """Short texts to train on, each a row of its own: {"input_ids", "labels"}. No text is the context of another."""
+    """Short texts to train on, each a row of its own: {"input_ids", "labels"}. No text is the context of another.
 
-    def __init__(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        self.texts = list(texts)
-        self.rows = [torch.tensor(ids) for ids in tokenizer(self.texts, add_special_tokens=False)["input_ids"]]
+    A text may come as two parts, of which only the second has labels.
+    """
+
+    def __init__(self, texts: Sequence[str | tuple[str, str]], tokenizer: PreTrainedTokenizerBase) -> None:
+        parts = [("", text) if isinstance(text, str) else text for text in texts]
+        self.texts = ["".join(both) for both in parts]
+
+        def tokens(number: int) -> list[list[int]]:
+            texts = [both[number] for both in parts]
+            ids: list[list[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
+            return ids
+
+        rows = [*zip(tokens(0), tokens(1), strict=True)]
+        self.rows = [torch.tensor([*read, *learnt]) for read, learnt in rows]
+        self.labels = [torch.tensor([*[IGNORED] * len(read), *learnt]) for read, learnt in rows]
         self.length = max(map(len, self.rows))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        return {"input_ids": self.rows[index], "labels": self.rows[index]}
+        return {"input_ids": self.rows[index], "labels": self.labels[index]}
 
     def fingerprint(self) -> str:
-        return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
+        whole = "\n".join(self.texts) + "".join(f" {(labels == IGNORED).sum()}" for labels in self.labels)
+        return hashlib.sha256(whole.encode()).hexdigest()
 
 
+IGNORED = -100  # a label without a loss
 END = "<|endoftext|>"
 PADDING, START, STOP = "<pad>", "<s>", "</s>"
 

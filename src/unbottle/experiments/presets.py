@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from unbottle.data.sources import SAMPLE
 from unbottle.eval.generation import Decoding
 from unbottle.eval.summary_scores import DEFAULT_METRICS, METRICS
 from unbottle.train import SUMMARIZE_PRESETS, Settings, SummarizeSettings
+from unbottle.train.presets import PRESETS as LANGUAGE_ARGUMENTS
 from unbottle.train.presets import RunSettings
 
 Json = dict[str, Any]  # an object of a JSON file: settings, or what was measured
@@ -49,11 +51,23 @@ class LanguagePreset(Preset):
     rows: Settings
     base: Settings | None = None
     test_tokens: int | None = None  # maximum
+    table: tuple[str, ...] = ()  # backbones of table 1; without any, the first
+    epochs: dict[str, float] = field(default_factory=dict)  # of backbones that are not trained as long as `rows` says
+    curve_epochs: float | None = None  # of the size curve, if not those of the rows
     reranker_share: float = 0.15  # of the training steps, in the table of the word-by-word reranker
     reranker_tokens: int = 100_000  # of the validation part, in that table
-    analogies: int = 200  # contexts of each relation, kind and part
+    analogies: int | None = 200  # contexts of each relation, kind and part; None: all
     sequences: int = 100  # number of texts to complete; the paper samples 40,000
     prompts: tuple[int, ...] = (20, 70, 120)  # lengths of their prompts, in words
+    draws: int = 3  # continuations of each prompt
+
+    def row_settings(self, size: str) -> Settings:
+        """Training settings of a backbone."""
+        return replace(self.rows, epochs=self.epochs.get(size, self.rows.epochs))
+
+    def curve_share(self, size: str) -> float:
+        """The share of the training steps of a row after which the size curve measures it."""
+        return 1.0 if self.curve_epochs is None else self.curve_epochs / self.row_settings(size).epochs
 
 
 PAPER = Settings(output="", length=200, batch=4, lr=1e-5)
@@ -67,12 +81,16 @@ PRESETS = {
         LanguagePreset(
             name="paper",
             about="GPT-2 small and medium from the hub, the paper's settings. For a GPU and days.",
-            data="Salesforce/wikitext:wikitext-103-raw-v1",
+            data="wikipedia",
             backbones={
                 "GPT-2 Small": Backbone(pretrained="gpt2"),
                 "GPT-2 Medium": Backbone(pretrained="gpt2-medium"),
             },
             rows=PAPER,
+            table=("GPT-2 Small", "GPT-2 Medium"),
+            epochs={"GPT-2 Medium": float(str(LANGUAGE_ARGUMENTS["paper-medium"]["num_train_epochs"]))},
+            curve_epochs=0.4,
+            analogies=None,
             sequences=40_000,
         ),
         LanguagePreset(
@@ -82,6 +100,7 @@ PRESETS = {
             backbones={
                 "small": Backbone(config=SMALL),
                 "medium": Backbone(config=SMALL | {"n_embd": 256}),
+                "smaller": Backbone(config=SMALL | {"n_embd": 64}),
             },
             # longer windows than the rows': text generated after 120 words is at positions beyond 200
             base=replace(
@@ -97,7 +116,7 @@ PRESETS = {
         LanguagePreset(
             name="tiny",
             about="Runs in seconds, to test that everything works. The numbers are meaningless.",
-            data="",
+            data=SAMPLE,
             backbones={
                 "small": Backbone(config={"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
                 "medium": Backbone(config={"n_embd": 32, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
@@ -105,13 +124,14 @@ PRESETS = {
             base=replace(CPU, batch=2, length=32, lr=2e-3, max_steps=4),
             base_share=0.5,
             rows=replace(CPU, batch=2, length=32, lr=1e-3, max_steps=3),
-            vocabulary=300,
+            vocabulary=600,
             test_tokens=300,
             reranker_share=0.7,
             reranker_tokens=20,
             analogies=4,
             sequences=2,
             prompts=(2, 4),
+            draws=2,
         ),
     )
 }
@@ -130,7 +150,7 @@ class SummaryPreset(Preset):
     curve: tuple[str, ...]  # backbones of the size curve
     beside: dict[str, str] = field(default_factory=dict)  # backbone: the paper's backbone to compare it with
     special: dict[str, Json] = field(default_factory=dict)
-    decoding: Decoding = field(default_factory=Decoding)  # the paper's
+    decoding: Decoding = field(default_factory=lambda: Decoding(prefix=""))  # the paper's: no prefix, T5's neither
     metrics: tuple[str, ...] = DEFAULT_METRICS
     test_pairs: int | None = None  # maximum number of generated summaries; the loss is of all pairs
 
@@ -145,9 +165,9 @@ SUMMARY_CPU = replace(
     keep=1,
 )  # fmt: skip
 CPU_DECODING = Decoding(
-    max_length=SUMMARY_CPU.target_length, source_length=SUMMARY_CPU.source_length, batch=SUMMARY_CPU.batch
+    max_length=SUMMARY_CPU.target_length, source_length=SUMMARY_CPU.source_length, batch=SUMMARY_CPU.batch, prefix=""
 )
-BESIDE = {"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base"}
+BESIDE = {"T5": "T5-Small", "BART": "BART Base", "T5 wide": "T5-Base", "T5 narrow": "T5-Small"}
 TINY = replace(SUMMARY_CPU, batch=4, source_length=48, target_length=10)
 
 
@@ -199,13 +219,15 @@ SUMMARY_PRESETS = {
                 "T5": t5(128, layers=2, heads=4),
                 "BART": bart(128, layers=2, heads=4, positions=SUMMARY_CPU.source_length),
                 "T5 wide": t5(192, layers=2, heads=6),
+                "T5 narrow": t5(64, layers=2, heads=2),
             },
             base=replace(SUMMARY_CPU, lr=1e-3, schedule="linear", warmup_steps=100, weight_decay=0.01, max_steps=1000),
             base_share=0.7,
-            rows=replace(SUMMARY_CPU, lr=3e-4, max_steps=120),
+            # eps: projections that start at 1e-10 never move with the paper's 1e-6, so CopyNet would not learn to copy
+            rows=replace(SUMMARY_CPU, lr=3e-4, eps=1e-12, max_steps=120),
             vocabulary=4096,
             table=("T5", "BART"),
-            curve=("T5", "T5 wide"),
+            curve=("T5 narrow", "T5", "T5 wide"),
             beside=BESIDE,
             decoding=CPU_DECODING,
             test_pairs=150,
@@ -213,7 +235,7 @@ SUMMARY_PRESETS = {
         SummaryPreset(
             name="tiny",
             about="Runs in seconds, to test that everything works. The numbers are meaningless.",
-            data="",
+            data=SAMPLE,
             backbones={
                 "T5": t5(16, layers=2, heads=2),
                 "BART": bart(16, layers=2, heads=2, positions=TINY.source_length),
@@ -226,7 +248,7 @@ SUMMARY_PRESETS = {
             table=("T5", "BART"),
             curve=("T5", "T5 wide"),
             beside=BESIDE,
-            decoding=Decoding(max_length=TINY.target_length, source_length=TINY.source_length, batch=4),
+            decoding=Decoding(max_length=TINY.target_length, source_length=TINY.source_length, batch=4, prefix=""),
             test_pairs=6,
         ),
     )

@@ -68,8 +68,9 @@ class ResultRow:
 
 Measure = Callable[[Any, RowKey], Json]  # (workspace, row) -> metrics
 Finish = Callable[[Any, Sequence[ResultRow]], Json]  # (workspace, rows) -> {method: metrics}
-Plot = Callable[[Sequence[ResultRow], Path], None]
 PaperNumbers = Mapping[str, Mapping[str, tuple[float, ...]]]  # backbone -> method -> numbers
+PaperPoints = Mapping[str, Mapping[str, Mapping[str, float]]]  # backbone -> method -> column -> number
+Plot = Callable[[Sequence[ResultRow], Path, PaperPoints], None]
 
 
 def first_size(preset: Preset) -> tuple[str, ...]:
@@ -78,6 +79,11 @@ def first_size(preset: Preset) -> tuple[str, ...]:
 
 def every_size(preset: Preset) -> tuple[str, ...]:
     return tuple(preset.backbones)
+
+
+def of_backbone(size: str, method: str) -> str:
+    """The key of what depends on all rows of a backbone."""
+    return f"{size}, {method}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,12 +102,16 @@ class Experiment:
     columns: tuple[Column, ...]
     paper_columns: tuple[str, ...] = ()
     paper: PaperNumbers = field(default_factory=dict)
+    column_data: Mapping[str, str] = field(default_factory=dict)  # data sets that columns of the paper are of
     paper_by_data: Mapping[str, PaperNumbers] | None = None  # instead of `paper`, for several data sets
     workspace: type[Workspace] = LanguageWorkspace
-    sizes: Callable[[Any], Sequence[str]] = first_size  # the backbones of a preset that take part
+    sizes: Callable[[Any], Sequence[str]] = (
+        first_size  # the backbones of a preset that take part unless others are named
+    )
     finish: Finish | None = None
     plot: Plot | None = None
     note: str = ""
+    time: str = ""  # what it takes, for the help text
     command: str = ""  # the command that runs it; empty: unbottle reproduce
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -125,7 +135,7 @@ class Experiment:
 
 
 class Results:
-    """The rows of an experiment, in a folder. Each row is on disk before the next one starts.
+    """The rows of an experiment, in a folder. Each row is on disk before the next one starts; plots come at the end.
 
     Several processes may add rows to the same folder: each reads what the others wrote before it writes.
     """
@@ -161,6 +171,7 @@ class Results:
             self._read()
             self.together = together or self.together
             self._write()
+            self._draw()
 
     def sorted(self) -> list[ResultRow]:
         """Rows in the order of the table."""
@@ -191,11 +202,13 @@ class Results:
 
     def _table(self, size: str, part: str) -> Table:
         """One part of the columns; a column of the paper is in the part that has its counterpart."""
-        backbone = self.settings["preset"].get("beside", {}).get(size, size)
-        paper = self.experiment.paper_numbers(backbone, self.settings["data"])
+        paper = self._paper(size)
         columns = [column for column in self.experiment.columns if column.part == part]
         elsewhere = {column.title for column in self.experiment.columns if column.part != part}
         names = self.experiment.paper_columns if paper else ()
+        of_data, data = self.experiment.column_data, self.settings["data"]
+        if data in of_data.values():
+            elsewhere |= {name for name, other in of_data.items() if other != data}
         shown = [index for index, name in enumerate(names) if name not in elsewhere]
         header = ["Method", *(column.title for column in columns), *(f"paper: {names[index]}" for index in shown)]
         lines = []
@@ -211,7 +224,8 @@ class Results:
         return Table(header, lines)
 
     def _cell(self, rows: Sequence[ResultRow], column: Column) -> str:
-        together = self.together.get(rows[0].method, {})
+        first = rows[0]
+        together = self.together.get(of_backbone(first.size, first.method)) or self.together.get(first.method, {})
         metrics = [row.metrics.get(column.key) for row in rows] + [together.get(column.key)]
         values = [value for value in metrics if value is not None]  # None: no token was of that kind
         if not values:
@@ -233,8 +247,23 @@ class Results:
         }
         write_text(self.folder / "results.json", compact_lists(json.dumps(data, indent=1)) + "\n")
         write_text(self.folder / "table.md", self.markdown() + "\n")
-        if self.experiment.plot is not None and importlib.util.find_spec("matplotlib"):
-            self.experiment.plot([row for row in self.sorted() if not row.is_broken], self.folder / "plot.png")
+
+    def _draw(self) -> None:
+        rows = [row for row in self.sorted() if not row.is_broken]
+        if self.experiment.plot is not None and rows and importlib.util.find_spec("matplotlib"):
+            self.experiment.plot(rows, self.folder / "plot.png", self.paper_points())
+
+    def paper_points(self) -> PaperPoints:
+        """The paper's numbers beside the backbones of these rows, by method and column."""
+        columns = self.experiment.paper_columns
+        return {
+            size: {method: dict(zip(columns, numbers, strict=True)) for method, numbers in self._paper(size).items()}
+            for size in dict.fromkeys(row.size for row in self.rows)
+        }
+
+    def _paper(self, size: str) -> Mapping[str, tuple[float, ...]]:
+        backbone = self.settings["preset"].get("beside", {}).get(size, size)
+        return self.experiment.paper_numbers(backbone, self.settings["data"])
 
     def _read(self) -> None:
         if not (self.folder / "results.json").exists():

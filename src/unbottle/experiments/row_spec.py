@@ -24,11 +24,14 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return lambda value: choices[choices.index(value)]
 
 
-HEAD_OPTIONS: dict[str, Callable[[str], str]] = {
+HEAD_OPTIONS: dict[str, Callable[[str], object]] = {
     "form": _one_of((*FORMS, *OLD_NAMES)),
     "convention": _one_of(CONVENTIONS),
+    "gate_start": float,
+    "neighbours": int,
 }
 TRAINING_OPTIONS: dict[str, Callable[[str], float]] = {LEARNING_RATE: float, "head_lr": float, "eps": float}
+NUMBERS = ("gate_start", "neighbours", *TRAINING_OPTIONS)
 OPTIONS: Mapping[str, Callable[[str], object]] = {**HEAD_OPTIONS, **TRAINING_OPTIONS}
 
 
@@ -104,6 +107,6 @@ def _parse_option(word: str, text: str) -> tuple[str, str]:
     except (KeyError, ValueError):
         raise ValueError(
             f"{text!r}: {word!r} is not an option of a method. Known: form={'|'.join(FORMS)}, "
-            f"convention={'|'.join(CONVENTIONS)}, {', '.join(f'{name}=NUMBER' for name in TRAINING_OPTIONS)}."
+            f"convention={'|'.join(CONVENTIONS)}, {', '.join(f'{name}=NUMBER' for name in NUMBERS)}."
         ) from None
     return name, value

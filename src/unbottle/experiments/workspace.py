@@ -54,6 +54,7 @@ from unbottle.train.divergence import DivergenceError
 from unbottle.train.presets import RunSettings
 
 CONTENT = "content"  # key of the hash of the data
+ADDED = {"table", "epochs", "curve_epochs", "draws"}  # settings of presets that files of earlier versions lack
 Value = TypeVar("Value")
 EvalWindows = Sequence[Mapping[str, torch.Tensor]]
 Data: TypeAlias = "Dataset | datasets.Dataset"  # windows or sentences; pairs of document and summary
@@ -193,12 +194,22 @@ class Workspace(ABC):
         data: Callable[[], Data],
         settings: RunSettings,
         group: str = "rows",
+        freeze_output: bool = False,
     ) -> Path:
-        """Train the backbone with the head of a row, unless that is done already. Returns the folder of the model."""
+        """Train the backbone with the head of a row, unless that is done already. Returns the folder of the model.
+
+        `freeze_output` keeps the output embeddings as they are, and the input embeddings where they are the same.
+        """
         spec = RowSpec.parse(method)
         settings = spec.training_settings(replace(settings, seed=seed, shuffle=True))
         folder = self.row_folder(spec, seed, size, group)
-        return self._train_once(folder, lambda: self.with_new_head(spec, seed, size), data, settings, size)
+
+        def make_model() -> PreTrainedModel:
+            model = self.with_new_head(spec, seed, size)
+            model.get_output_embeddings().requires_grad_(not freeze_output)
+            return model
+
+        return self._train_once(folder, make_model, data, settings, size)
 
     def with_new_head(self, spec: RowSpec, seed: int, size: str) -> PreTrainedModel:
         """The backbone with a new head, which predicts what the backbone predicts."""
@@ -210,8 +221,8 @@ class Workspace(ABC):
 
     @classmethod
     def load(cls, path: Path | str) -> PreTrainedModel:
-        """A saved model, in evaluation mode."""
-        model: PreTrainedModel = cls.auto_class.from_pretrained(path, **SAFE).eval()
+        """A saved model, in evaluation mode, on the GPU if there is one."""
+        model: PreTrainedModel = cls.auto_class.from_pretrained(path, **SAFE).eval().to(best_device())
         return model
 
     def labelled(self, what: str) -> Progress:
@@ -264,15 +275,23 @@ def portion(progress: Progress, start: float, weight: float, total: float) -> Pr
 
 
 def same_settings(stored: object, settings: Json) -> bool:
-    """Whether settings are equal, whatever presets say about themselves. Old files have no hash of the data."""
+    """Whether settings are equal, whatever presets say about themselves.
+
+    Old files have no hash of the data, nor what presets got later: other backbones, and settings of other experiments.
+    """
     first, second = json.loads(json.dumps(stored)), json.loads(json.dumps(settings))
     if not isinstance(first, dict):
         return False
     if CONTENT not in first:
         second.pop(CONTENT, None)
-    for values in (first, second):
-        if isinstance(values.get("preset"), dict):
-            values["preset"].pop("about", None)
+    old, new = first.get("preset"), second.get("preset")
+    if isinstance(old, dict) and isinstance(new, dict):
+        for values in (old, new):
+            values.pop("about", None)
+        for name in ADDED - {*old}:
+            new.pop(name, None)
+        if isinstance(old.get("backbones"), dict) and isinstance(new.get("backbones"), dict):
+            new["backbones"] = {name: new["backbones"].get(name) for name in old["backbones"]}
     return bool(first == second)
 
 
@@ -317,7 +336,7 @@ class LanguageWorkspace(CausalWorkspace):
     @cached_property
     def corpus(self) -> Corpus:
         self.progress(0, 1, "reading the text")
-        return Corpus.read(self.data, self.tokenizer)
+        return Corpus.read(self.data, self.tokenizer, folder=self.folder / "tokens")
 
     def base_data(self, size: str) -> Windows:
         assert self.preset.base is not None
@@ -328,7 +347,7 @@ class LanguageWorkspace(CausalWorkspace):
 
         Every method sees the same windows in the same order.
         """
-        settings = self.preset.rows
+        settings = self.preset.row_settings(size)
         if settings.max_steps is not None:
             settings = replace(settings, max_steps=max(1, round(settings.max_steps * share)))
         settings = replace(settings, epochs=settings.epochs * share)
@@ -399,20 +418,15 @@ class SummaryWorkspace(Workspace):
     def tokenized_pairs(
         self, rows: datasets.Dataset, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
     ) -> Pairs:
-        """Pairs as token ids, with the prefix that the model expects before a document."""
+        """Pairs as token ids, with the prefix that documents have when summaries are generated."""
         settings = self.preset.rows
         return Pairs(
             rows,
             tokenizer,
             source_length=settings.source_length,
             target_length=settings.target_length,
-            prefix=prefix_of(model),
+            prefix=prefix_of(model) if self.preset.decoding.prefix is None else self.preset.decoding.prefix,
         )
-
-    @classmethod
-    def load(cls, path: Path | str) -> PreTrainedModel:
-        model: PreTrainedModel = cls.auto_class.from_pretrained(path, **SAFE).eval().to(best_device())
-        return model
 
     def _base_pairs(self) -> int:
         return int(len(self.corpus.train) * self.preset.base_share)

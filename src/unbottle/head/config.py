@@ -8,6 +8,7 @@ from unbottle.head.projection import FORMS, Form, current_name
 from unbottle.method import Method
 
 CONVENTIONS = ("paper", "release")
+CLOSED = 7.0  # b_ptr of PG at the start; b of PS and CopyNet is -2 times as much: a fresh head is the plain softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,17 +22,23 @@ class HeadConfig:
     source_size: int | None = None  # width of the encoder's states; None: D
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
     form: str = "scaled"  # how the same functions are learnt: see `Form`
+    neighbours: int = 4  # K: of each word of the context
+    gate_start: float = CLOSED  # PG, PS, CopyNet: how far copying is turned off at the start
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", Method.parse(self.method))
         object.__setattr__(self, "form", current_name(self.form))
-        for name in ("hidden_size", "vocabulary", "source_size"):
+        if type(self.gate_start) is int:
+            object.__setattr__(self, "gate_start", float(self.gate_start))
+        for name in ("hidden_size", "vocabulary", "source_size", "neighbours"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{name} is {value!r}: expected a positive whole number.")
         for name, known in (("convention", CONVENTIONS), ("form", FORMS)):
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name} {value!r}: expected one of {', '.join(known)}.")
+        if not isinstance(self.gate_start, float) or not 0 <= self.gate_start <= 50:
+            raise ValueError(f"gate_start {self.gate_start!r}: expected a number from 0, the paper's start, to 50.")
         self.method.check(encoder_decoder=self.encoder_decoder, vocabulary=self.vocabulary)
 
     @property
@@ -54,4 +61,8 @@ class HeadConfig:
         return not self.encoder_decoder
 
     def to_dict(self) -> dict[str, object]:
-        return {**asdict(self), "method": str(self.method)}
+        values = {**asdict(self), "method": str(self.method)}
+        for name in ("gate_start", "neighbours"):  # files of earlier versions lack them
+            if values[name] == getattr(type(self), name):
+                del values[name]
+        return values

@@ -29,7 +29,7 @@ class Distribution:
     """P(x | c_t) = sum_k exp(log_weights_k) softmax(logits_k)(x) + copied(x).
 
     Without `log_weights` there is one softmax of weight one. `first_stage` is what a two-stage method predicted
-    before its second stage; who trains the method adds its loss. A word that the model excludes (a bias of -inf) is
+    before its second stage, in training: its loss is added then. A word that the model excludes (a bias of -inf) is
     never generated, but it can be copied.
     """
 

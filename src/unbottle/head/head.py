@@ -78,7 +78,7 @@ class Head(nn.Module):
         pointer = Pointer(source=config.encoder_decoder)
         self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
         self.prior = Mixture(config.q_size, method.softmaxes, scaled=form.scaled) if method.base == "mos" else None
-        self.gate = GATES[method.base](size, pointer) if method.base in GATES else None
+        self.gate = GATES[method.base](size, pointer, config.gate_start) if method.base in GATES else None
         self.L_h = MultiInput(size, *config.block, unit=form.unit, scaled=form.scaled) if method.mi else None
         self.partitions = _partitions(config, self.gate)
 
@@ -174,7 +174,7 @@ class Head(nn.Module):
                 validation.check_numbers("logits", logits_k.values)
         first_stage = None
         for partition in self.partitions:
-            if isinstance(partition, WordByWord):
+            if isinstance(partition, WordByWord) and self.training:  # its loss is added in training only
                 first_stage = self._mix(x, (first, *others))
             words = partition.words(x, first)
             now = first.at(words)

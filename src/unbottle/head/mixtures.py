@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unbottle.head.config import CLOSED
 from unbottle.head.distribution import Copied, Distribution
 from unbottle.head.inputs import Inputs
 from unbottle.head.pointer import Pointer
@@ -50,12 +51,12 @@ class PointerGenerator(nn.Module):
     Where there is nothing to copy, p_gen = 1.
 
     Differs from the paper: a fresh PG is the plain softmax up to 1 - p_gen < 1e-3, because q starts at 0 and b_ptr
-    at 7. The paper starts b_ptr at 3 for T5 and at 0 elsewhere.
+    at 7, the default `start`. The paper starts b_ptr at 3 for T5 and at 0 elsewhere: half of the probability is copied.
     """
 
-    def __init__(self, size: int, pointer: Pointer) -> None:
+    def __init__(self, size: int, pointer: Pointer, start: float = CLOSED) -> None:
         super().__init__()
-        self.pointer = pointer
+        self.pointer, self.start = pointer, start
         self.v = nn.Parameter(torch.empty(size))
         self.b = nn.Parameter(torch.empty(size))
         self.q = nn.Parameter(torch.empty(size))
@@ -71,7 +72,7 @@ class PointerGenerator(nn.Module):
         nn.init.uniform_(self.v, -bound, bound)
         nn.init.zeros_(self.b)
         nn.init.zeros_(self.q)
-        nn.init.constant_(self.b_ptr, 7.0)
+        nn.init.constant_(self.b_ptr, self.start)
 
     @property
     def equation(self) -> str:
@@ -102,12 +103,13 @@ class PointerSentinel(nn.Module):
     s_j = f_P . tanh(L_L(h_j)) + b,   g = exp(q . h^M) / Z_p,   Z_p = exp(q . h^M) + sum_j exp(s_j)
 
     Differs from the paper: a fresh PS is the plain softmax up to the copied mass, at most N exp(b) for N tokens to
-    copy, because q starts at 0 and b at -14. The paper does not say where its b starts.
+    copy, because q starts at 0 and b at -2 `start`, by default -14. The paper does not say where its b starts, and the
+    authors' code has none, which is 0: N / (N + 1) of the probability is copied.
     """
 
-    def __init__(self, size: int, pointer: Pointer) -> None:
+    def __init__(self, size: int, pointer: Pointer, start: float = CLOSED) -> None:
         super().__init__()
-        self.pointer = pointer
+        self.pointer, self.start = pointer, start
         self.q = nn.Parameter(torch.empty(size))
         self.b = nn.Parameter(torch.empty(()))
         self.reset_parameters()
@@ -118,7 +120,7 @@ class PointerSentinel(nn.Module):
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.q)
-        nn.init.constant_(self.b, -14.0)
+        nn.init.constant_(self.b, -2 * self.start)
 
     @property
     def equation(self) -> str:

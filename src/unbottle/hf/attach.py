@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from unbottle.head import Head, HeadConfig
+from unbottle.head.config import CLOSED
 from unbottle.head.validation import check_whole
 from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, stored_head, take_off
 from unbottle.hf.integrations.serving import served
@@ -47,7 +48,14 @@ AUTO_CLASSES: dict[Any, Any] = {
 
 
 def attach(
-    model: ModelT, method: str | Method, *, convention: str = "paper", form: str = "scaled", check: bool = True
+    model: ModelT,
+    method: str | Method,
+    *,
+    convention: str = "paper",
+    form: str = "scaled",
+    gate_start: float = CLOSED,
+    neighbours: int = 4,
+    check: bool = True,
 ) -> ModelT:
     """Give a live model a head. The model itself changes: same parameters, same names, plus `model.head`.
 
@@ -56,7 +64,9 @@ def attach(
 
     Train it as you would train the model: with the learning rate, optimizer and schedule of your recipe. The default
     `form` is made for that. `form="paper"` is the paper's parameterisation, for reproductions: the same functions,
-    which on models with large hidden states (Llama and its like) need a learning rate of their own.
+    which on models with large hidden states (Llama and its like) need a learning rate of their own. `gate_start` is
+    where PG, PS and CopyNet start: at 7 nothing is copied yet, at 0 (the paper's start; 3 for T5) so much that a fresh
+    head is not the model any more, which a warning says. `neighbours` is how many words K adds for each of the context.
 
     In training mode a model with a head computes the loss of `labels` without the logits, which is faster and takes
     less memory: `outputs.logits` is not there then. `model(..., labels=labels, skip_logits=False)` returns them too;
@@ -65,7 +75,8 @@ def attach(
     method = Method.parse(method)
     target = innermost(model)
     refuse(target)
-    equip(target, head_config(target, method, convention, form), check=check)
+    options = {"convention": convention, "form": form, "gate_start": gate_start, "neighbours": neighbours}
+    equip(target, head_config(target, method, **options), check=check)
     return model
 
 
@@ -117,9 +128,9 @@ def innermost(model: object) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def head_config(model: PreTrainedModel, method: Method, convention: str = "paper", form: str = "scaled") -> HeadConfig:
-    """What a head for this model looks like."""
-    return HeadConfig(method=method, convention=convention, form=form, **sizes(model))
+def head_config(model: PreTrainedModel, method: Method, **options: Any) -> HeadConfig:
+    """What a head for this model looks like; `options` are other fields of its config."""
+    return HeadConfig(method=method, **options, **sizes(model))
 
 
 def sizes(model: PreTrainedModel) -> Sizes:

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.utils import ModelOutput
 
+from unbottle.head.config import CLOSED
 from unbottle.head.inputs import Inputs
 from unbottle.head.partitions import CopyNet
 from unbottle.hf.cache import find_past
@@ -70,7 +71,7 @@ def calibrate(model: ModelWithHead) -> None:
     if isinstance(head.gate, CopyNet) and (plain := probe(model)) is not None:
         # It adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model.
         lowest = plain.logits.double().logsumexp(-1).min().item()
-        head.gate.b.fill_(min(lowest, 0.0) - 14.0)
+        head.gate.b.fill_(min(lowest, 0.0) - 2 * head.config.gate_start)
     if not head.config.learnt.scaled or not (head.context_keys or head.source_keys):
         return
     if (x := _head_inputs(model)) is not None:
@@ -117,6 +118,13 @@ def refuse_difference(model: ModelWithHead, before: Probe) -> None:
     if model.head.gate is not None:
         difference = (was.exp() - now.exp()).abs().sum(-1).max().item() / 2
         allowed = POINTER_TOLERANCE + TOLERANCE.get(before.logits.dtype, 0.1)
+        if model.head.config.gate_start < CLOSED and difference > allowed:  # asked for: said, not refused
+            warnings.warn(
+                f"gate_start {model.head.config.gate_start:g}: the fresh {model.head.config.method.title} moves up to "
+                f"{difference:.1%} of the probability to copied words, so it does not predict what the model predicts.",
+                stacklevel=4,
+            )
+            allowed = 1.0
     else:
         likely = was > was.amax(-1, keepdim=True) - 20
         difference = (was - now).where(likely, 0).abs().max().item()

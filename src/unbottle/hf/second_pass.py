@@ -14,8 +14,6 @@ from unbottle.hf.cache import WithHeadState
 from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.ops import Words
 
-TOKENS_AT_ONCE = 2048  # bounds the memory of a block: positions x (1 + candidates)
-
 
 @dataclass(frozen=True)
 class SecondPass:
@@ -23,7 +21,7 @@ class SecondPass:
 
     After the context of position t comes f_R, at the place of the next word, then the candidate. Candidates share one
     place and do not see each other, so their order means nothing; the context's keys and values come from the first
-    pass. Positions are taken block by block.
+    pass. It computes all positions it is given at once: the partition takes them block by block.
     """
 
     model: ModelWithHead
@@ -32,11 +30,7 @@ class SecondPass:
 
     def __call__(self, words: Words, f_R: Tensor, positions: Tensor) -> Tensor:
         """Layers of the candidates, B T S L D."""
-        size = max(1, TOKENS_AT_ONCE // (1 + words.ids.shape[-1]))
-        blocks = [slice(start, start + size) for start in range(0, len(positions), size)]
-        return torch.cat([self._block(words.ids[:, b], f_R[:, b], positions[b]) for b in blocks], dim=1)
-
-    def _block(self, candidates: Tensor, f_R: Tensor, positions: Tensor) -> Tensor:
+        candidates = words.ids
         batch, count, k = candidates.shape
         embedded = self.model.get_input_embeddings()(candidates)
         appended = torch.cat([f_R[:, :, None].to(embedded.dtype), embedded], dim=2)  # B T 1+k D

@@ -15,6 +15,7 @@ from unbottle.report.palette import PARTITIONS, SERIES
 from unbottle.tables import Estimate
 
 GREY = "#b8bec6"
+PAPER = " (paper)"  # the end of the names of lines that the paper prints
 
 
 def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | None = None) -> None:
@@ -35,13 +36,26 @@ def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | 
 
 
 def curves(lines: Mapping[str, Sequence[tuple[float, Estimate]]], path: Path, *, x: str, y: str) -> None:
-    """One line for each method through its sizes, on a logarithmic axis."""
+    """One line for each method through its sizes, on a logarithmic axis; "NAME (paper)" is dashed, as NAME else."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    axes.set_prop_cycle(color=[colour.light for colour in SERIES])
+    own = [name for name in lines if not name.endswith(PAPER)]
+    colours = {name: SERIES[number % len(SERIES)].light for number, name in enumerate(own)}
     for name, points in lines.items():
         errors = [estimate.error or 0 for _, estimate in points]
         xs, ys = [size for size, _ in points], [estimate.mean for _, estimate in points]
-        axes.errorbar(xs, ys, yerr=errors, marker="o", capsize=3, label=name)
+        paper = name.endswith(PAPER)
+        colour = colours.get(name.removesuffix(PAPER), GREY)
+        axes.errorbar(
+            xs,
+            ys,
+            yerr=errors,
+            marker="o",
+            capsize=3,
+            label=name,
+            color=colour,
+            linestyle="--" if paper else "-",
+            markerfacecolor="none" if paper else colour,
+        )
     axes.set_xscale("log")
     axes.set_xlabel(x)
     axes.set_ylabel(y)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unbottle.eval.bootstrap import MetricResult, RatioStatistic
 from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput, mean_metric
-from unbottle.eval.metrics.rouge import stemmed_implementation, stemmed_rouge
+from unbottle.eval.metrics.rouge import implementation as rouge_implementation
+from unbottle.eval.metrics.rouge import rouge
 from unbottle.eval.proper_nouns import words_of
 
 
@@ -14,15 +15,18 @@ def _names(data: MetricInput) -> list[tuple[list[str], list[str]]]:
     return [(words_of(text, data.tagger(text)), words_of(true, data.tagger(true))) for text, true in pairs]
 
 
-def _rouge(data: MetricInput) -> list[float | None]:
-    return [
-        stemmed_rouge(" ".join(generated), " ".join(true))["r1"] if generated or true else None
-        for generated, true in _names(data)
-    ]
+def name_overlap(generated: list[str], true: list[str]) -> float:
+    """ROUGE-1 of the proper nouns alone, in percent, without a stemmer; 0 where one of the two has none."""
+    return rouge(" ".join(generated), " ".join(true))["rouge1"]
+
+
+def _rouge(data: MetricInput) -> list[float]:
+    return [name_overlap(generated, true) / 100 for generated, true in _names(data)]
 
 
 def _rouge_implementation(data: MetricInput) -> str:
-    return f"proper nouns by {data.tagger.description}; {stemmed_implementation()}; pairs without any left out"
+    names = f"proper nouns by {data.tagger.description}"
+    return f"{names}; {rouge_implementation()}; pairs without any count 0; a share, not percent"
 
 
 def _ratio(data: MetricInput) -> dict[str, MetricResult]:

@@ -1,4 +1,4 @@
-"""ROUGE by the rouge_score package: without stemmer for completions, with stemmer for summaries."""
+"""ROUGE by the rouge_score package: without stemmer for completions unless asked for, with stemmer for summaries."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _scorer(kinds: tuple[str, ...], stemmer: bool) -> RougeScorer:
     return RougeScorer([*kinds], use_stemmer=stemmer)
 
 
-def rouge(text: str, reference: str) -> dict[str, float]:
+def rouge(text: str, reference: str, *, stemmer: bool = False) -> dict[str, float]:
     """F1 in percent, for `rouge1` and `rouge2`."""
-    scores = _scorer(KINDS, False).score(reference, text)
+    scores = _scorer(KINDS, stemmer).score(reference, text)
     return {kind: 100 * float(scores[kind].fmeasure) for kind in KINDS}
 
 
@@ -40,9 +40,10 @@ def stemmed_rouge(text: str, reference: str) -> dict[str, float]:
     return {name: 100 * float(scores[kind].fmeasure) for name, kind in STEMMED_KINDS.items()}
 
 
-def implementation() -> str:
+def implementation(*, stemmer: bool = False) -> str:
     version = importlib.metadata.version("rouge-score")
-    return f"rouge_score {version}: F1 in percent, mean over texts; no stemmer, its own words (a-z, 0-9, lower case)"
+    how = "Porter stemmer" if stemmer else "no stemmer"
+    return f"rouge_score {version}: F1 in percent, mean over texts; {how}, its own words (a-z, 0-9, lower case)"
 
 
 def stemmed_implementation(name: str = "r1") -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nltk.tokenize import NLTKWordTokenizer
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 DESCRIPTION = "words of letters and digits in lower case, each Chinese or Japanese character by itself"
 # Scripts without spaces between words: each character is a word.
@@ -31,8 +37,23 @@ def ngrams(sequence: Sequence[str], n: int) -> list[tuple[str, ...]]:
     return [tuple(sequence[i : i + n]) for i in range(len(sequence) - n + 1)]
 
 
-WORDS = "words between spaces, lower case"
+WORDS = "words as NLTK's word_tokenize cuts them, whose sentences end at abbreviations too (its list is a download)"
 
 
 def words(text: str) -> list[str]:
-    return text.lower().split()
+    """What NLTK's word_tokenize returns, without the list of abbreviations that it downloads: case is kept.
+
+    Without that list a sentence also ends after "Mr.", whose full stop then is a word of its own.
+    """
+    sentence_cutter, word_cutter = _nltk()
+    return [word for sentence in sentence_cutter.tokenize(text) for word in word_cutter.tokenize(sentence)]
+
+
+@functools.cache
+def _nltk() -> tuple[PunktSentenceTokenizer, NLTKWordTokenizer]:
+    try:
+        from nltk.tokenize import NLTKWordTokenizer
+        from nltk.tokenize.punkt import PunktSentenceTokenizer
+    except ImportError as error:
+        raise ValueError("CIDEr and NIST need the package nltk: pip install 'unbottle[eval]'.") from error
+    return PunktSentenceTokenizer(), NLTKWordTokenizer()

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from unbottle.head.config import CLOSED
 from unbottle.head.inputs import Inputs
 from unbottle.head.partition import Partition
 from unbottle.head.pointer import Pointer
@@ -14,17 +15,17 @@ class CopyNet(nn.Module, Partition):
 
     As a partition: S = the words of the text, score = logaddexp(now, copied).
 
-    Differs from the paper: a fresh CopyNet is the plain softmax up to N exp(b) / Z, because b starts at -14. Where Z is
-    small b must start lower: attaching to a model sets it. (GPT-2's Z is, and the paper could not train CopyNet there.)
-    The paper does not say where its b starts.
+    Differs from the paper: a fresh CopyNet is the plain softmax up to N exp(b) / Z, because b starts at -2 `start`, by
+    default -14. Where Z is small b must start lower: attaching to a model sets it. (GPT-2's Z is, and the paper could
+    not train CopyNet there.) The paper does not say where its b starts.
     """
 
     order = 60
     name = "COPY"
 
-    def __init__(self, size: int, pointer: Pointer) -> None:
+    def __init__(self, size: int, pointer: Pointer, start: float = CLOSED) -> None:
         super().__init__()
-        self.pointer = pointer
+        self.pointer, self.start = pointer, start
         self.where = pointer.where
         self.what = f"log(exp(now) + sum_j exp(f_{pointer.query} . L_{pointer.key}(h_j) + b))"
         self.needs, self.keys = pointer.needs, pointer.keys
@@ -36,7 +37,7 @@ class CopyNet(nn.Module, Partition):
         return (self.b,)
 
     def reset_parameters(self) -> None:
-        nn.init.constant_(self.b, -14.0)
+        nn.init.constant_(self.b, -2 * self.start)
 
     def words(self, x: Inputs, logits: Logits) -> Words:
         return self.pointer.text(x).words

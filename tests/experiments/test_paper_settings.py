@@ -1,0 +1,118 @@
+"""The settings of preset `paper`, line by line of the paper's section "Experiment Details"."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unbottle.bench.cases import SHAPES
+from unbottle.data.sources import parts_of
+from unbottle.data.tokens import split
+from unbottle.eval.completion import CompletionConfig
+from unbottle.eval.generation import Decoding
+from unbottle.experiments.catalog import EXPERIMENTS, select_sizes
+from unbottle.experiments.corpora import PAPER_FRACTIONS
+from unbottle.experiments.language_tables import KS
+from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS
+from unbottle.head import Head, HeadConfig
+from unbottle.method import Method
+from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
+
+LANGUAGE, SUMMARIES = PRESETS["paper"], SUMMARY_PRESETS["paper"]
+
+
+def test_the_last_2_percent_are_the_test_and_the_2_before_the_validation_set() -> None:
+    assert PAPER_FRACTIONS == (0.96, 0.02, 0.02)
+    parts = split(np.arange(1000), PAPER_FRACTIONS)  # in order: not shuffled
+    assert (parts["train"][-1], parts["valid"][0], parts["test"][0], parts["test"][-1]) == (959, 960, 980, 999)
+
+
+def test_data_sets_are_wikipedia_and_openwebtext() -> None:
+    assert LANGUAGE.data == "wikipedia"
+    for name in ("wikipedia", "openwebtext"):
+        assert [*parts_of(name)] == ["train"]  # the rest is cut off its end
+
+
+def test_backbones() -> None:
+    assert {name: backbone.pretrained for name, backbone in (LANGUAGE.backbones | SUMMARIES.backbones).items()} == {
+        "GPT-2 Small": "gpt2",
+        "GPT-2 Medium": "gpt2-medium",
+        "T5-Small": "t5-small",
+        "T5-Base": "t5-base",
+        "BART Base": "facebook/bart-base",
+        "BART Large": "facebook/bart-large",
+    }
+    assert select_sizes(EXPERIMENTS["table1"], LANGUAGE, []) == ["GPT-2 Small", "GPT-2 Medium"]
+    assert select_sizes(EXPERIMENTS["table3"], LANGUAGE, []) == ["GPT-2 Small"]
+    assert select_sizes(EXPERIMENTS["table3"], LANGUAGE, ["GPT-2 Medium"]) == ["GPT-2 Medium"]
+
+
+def test_epochs() -> None:
+    assert LANGUAGE.row_settings("GPT-2 Small").epochs == 1.0
+    assert LANGUAGE.row_settings("GPT-2 Medium").epochs == 0.4
+    for size in LANGUAGE.backbones:  # the curve is after 0.4 epochs of both
+        assert LANGUAGE.row_settings(size).epochs * LANGUAGE.curve_share(size) == pytest.approx(0.4)
+    assert LANGUAGE.row_settings("GPT-2 Small").epochs * LANGUAGE.reranker_share == pytest.approx(0.15)
+    assert SUMMARIES.row_settings("T5-Small", "cnn_dailymail").epochs == 3.0
+    assert SUMMARIES.row_settings("T5-Small", "booksum").epochs == 5.0
+
+
+def test_reranking_is_evaluated_on_the_first_100k_validation_tokens() -> None:
+    assert LANGUAGE.reranker_tokens == 100_000
+
+
+def test_windows_batches_and_learning_rates() -> None:
+    rows = LANGUAGE.rows
+    assert (rows.length, rows.batch, rows.lr) == (200, 4, 1e-5)
+    assert (SUMMARIES.rows.batch, SUMMARIES.rows.lr) == (8, 5e-5)
+    assert SUMMARIES.row_settings("BART Large", "booksum").lr == 1e-5
+    assert (SUMMARIES.rows.source_length, SUMMARIES.rows.target_length) == (1024, 128)
+
+
+@pytest.mark.parametrize("arguments", [LMTrainingArguments, SummarizeTrainingArguments])
+def test_adamw(arguments: type) -> None:
+    args = arguments(output_dir="unused", use_cpu=True)
+    assert (args.adam_beta1, args.adam_beta2, args.adam_epsilon) == (0.9, 0.999, 1e-6)
+    assert args.weight_decay == 1.2e-6
+
+
+def test_schedules_and_warm_up() -> None:
+    """Language models: constant, as in the authors' code. Summaries: the example code's linear decay, 1000 steps."""
+    language, summaries = (
+        made(output_dir="unused", use_cpu=True) for made in (LMTrainingArguments, SummarizeTrainingArguments)
+    )
+    assert (str(language.lr_scheduler_type.value), language.warmup_steps) == ("constant_with_warmup", 0)
+    assert (str(summaries.lr_scheduler_type.value), summaries.warmup_steps) == ("linear", 1000)
+    assert language.max_grad_norm == 0.25  # of the authors' code
+
+
+def test_completion() -> None:
+    config = CompletionConfig()
+    assert (config.prompts, config.words, config.top_k, config.draws) == ((20, 70, 120), 50, 5, 3)
+    assert LANGUAGE.sequences * len(LANGUAGE.prompts) * LANGUAGE.draws == 360_000
+
+
+def test_summaries_are_generated_by_top_k_sampling() -> None:
+    decoding = SUMMARIES.decoding
+    assert (decoding.sampling, decoding.top_k, decoding.max_length, decoding.source_length) == ("top-k", 10, 128, 1024)
+    assert decoding.prefix == ""  # the authors' code gives T5 none
+    assert Decoding().top_k == 10
+
+
+def test_k1_and_k2() -> None:
+    assert KS == (20, 100, 200, 500)
+    methods = EXPERIMENTS["sweep-k"].methods
+    assert {"softmax+cpr:20,100+mi", "softmax+cpr:200,500+mi", "softmax+cpr:500+mi"} < {*methods}
+
+
+@pytest.mark.parametrize(("encoder_decoder", "b_ptr"), [(True, 3.0), (False, 0.0)])
+def test_where_the_pointer_generator_starts(encoder_decoder: bool, b_ptr: float) -> None:
+    """b_ptr = 3 in T5 experiments, 0 in others: an option, as a fresh head of ours predicts what the model does."""
+    sizes = {"hidden_size": 4, "vocabulary": 9, "encoder_decoder": encoder_decoder}
+    head = Head(HeadConfig(method=Method.parse("pg"), gate_start=b_ptr, **sizes))
+    assert head.gate.b_ptr.item() == b_ptr
+
+
+def test_time_is_that_of_batches_of_4_and_8() -> None:
+    assert (LANGUAGE.rows.batch, SUMMARIES.rows.batch) == (4, 8)
+    assert (SHAPES["gpt2"].batch, SHAPES["t5-small"].batch) == (4, 8)
