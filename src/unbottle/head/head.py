@@ -22,8 +22,8 @@ from unbottle.head import validation
 from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import IGNORED, Distribution, Objective, check_labels
-from unbottle.head.embedding import Embedding, Products
-from unbottle.head.fused_loss import FusedLoss, is_long, parts
+from unbottle.head.embedding import Embedding
+from unbottle.head.fused_loss import FusedLogits, FusedLoss
 from unbottle.head.inputs import Inputs, SecondPass, Source, States
 from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
@@ -35,7 +35,7 @@ from unbottle.head.pointer import Pointer
 from unbottle.head.projection import FORMS, Needs, Projection
 from unbottle.head.tokens import Readers, Tokens
 from unbottle.method import LETTERS
-from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
+from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, wide
 
 GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "pg": PointerGenerator,
@@ -43,6 +43,7 @@ GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "copynet": CopyNet,
 }
 
+WINDOW = ("layers", "mask", "documents")  # what of a past Mi reads
 MARK = "form"  # the name of the buffer that marks the form of the weights
 
 
@@ -153,13 +154,14 @@ class Head(nn.Module):
             if labels is None or num_items is None:
                 raise ValueError("output='loss' needs labels.")
             return Prediction(*self._loss(x, labels, num_items))
-        x = x if positions is None else x.rows(positions)
+        x = x if positions is None or _is_whole(positions, x.q.shape[1]) else x.rows(positions)
         if output == "logits" and not torch.is_grad_enabled():
             logits, losses = self.logits(x, labels)
             loss = None if losses is None or num_items is None else losses.sum() / num_items
             return Prediction(loss, losses, logits)
         distribution, loss, losses = self.distribution(x), None, None
         if labels is not None and num_items is not None:
+            check_labels(labels, x.q.shape[:2], embedding.vocabulary)
             losses = self.objective.losses(distribution, labels)
             loss = losses.sum() / num_items
         return Prediction(loss, losses, distribution.scores(), distribution)
@@ -194,14 +196,13 @@ class Head(nn.Module):
         self, x: Inputs, labels: Shaped[Tensor, "B T"], num_items: Tensor | float | int
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         """Sum of the losses divided by `num_items`, and the losses; without all logits where possible."""
+        check_labels(labels, x.q.shape[:2], x.embedding.vocabulary)
         if not self._fuses(x):
             losses = self.objective.losses(self.distribution(x), labels)
             return losses.sum() / num_items, losses
-        check_labels(labels, x.q.shape[:2], x.embedding.weight.shape[0])
         x = self._projected(x)
         weights = [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
-        dtype = torch.promote_types(x.q.dtype, torch.float32)
-        scale = 1 / torch.as_tensor(num_items, dtype=dtype, device=labels.device)
+        scale = 1 / torch.as_tensor(num_items, dtype=wide(x.q.dtype), device=labels.device)
         in_place = not self.objective.label_smoothing or self.config.method.base not in ("mos", "pg", "ps")
         records = torch.is_grad_enabled()
         loss = FusedLoss(self.distribution, weights, self.objective, self.workspace, records, in_place)
@@ -216,40 +217,13 @@ class Head(nn.Module):
         The products with the vocabulary are written where the logits are returned, and the partitions overwrite them
         there: nothing of that size is copied. A long text is taken some positions at a time.
         """
+        if labels is not None:
+            check_labels(labels, x.q.shape[:2], x.embedding.vocabulary)
         if not self._fuses(x):
             distribution = self.distribution(x)
             return distribution.scores(), None if labels is None else self.objective.losses(distribution, labels)
-        batch_size, positions = x.q.shape[:2]
-        dtype = torch.promote_types(x.q.dtype, torch.float32)
         reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
-        together = [(slice(None), slice(None))]
-        buffer: Tensor | None = None
-        losses = None if labels is None else torch.zeros(labels.shape, dtype=dtype, device=labels.device)
-        for batch, rows in parts(x, records=False) if reads_text and is_long(x) else together:
-            part = x.part(batch, rows)
-            first = (batch.start or 0) * positions + (rows.start or 0)
-            lent: list[Tensor] = []
-
-            def lend(
-                height: int, width: int, dtype: torch.dtype, first: int = first, lent: list[Tensor] = lent
-            ) -> Tensor:
-                nonlocal buffer
-                if lent:  # of another softmax, or what a soft-cap needs
-                    return torch.empty(height, width, dtype=dtype, device=x.q.device)
-                if buffer is None:
-                    buffer = torch.empty(batch_size * positions, width, dtype=dtype, device=x.q.device)
-                lent.append(buffer[first : first + height])
-                return lent[0]
-
-            products = Products(part.embedding, Tape(records=False), lend)
-            distribution = self.distribution(part, products.logits)
-            if losses is not None and labels is not None:
-                losses[batch, rows] = self.objective.losses(distribution, labels[batch, rows])
-            if not distribution.is_softmax:  # what is mixed is written into the memory of the first softmax
-                scores = distribution.scores()
-                lent[0][:, : scores.shape[-1]] = scores.flatten(0, 1)
-        assert buffer is not None
-        return buffer.view(batch_size, positions, -1)[..., : x.embedding.vocabulary], losses
+        return FusedLogits(self.distribution, self.objective, reads_text)(self._projected(x), labels)
 
     def _fuses(self, x: Inputs) -> bool:
         """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""
@@ -287,15 +261,19 @@ class Head(nn.Module):
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
         validation.check_embedding(self.config, embedding, states.layers)
-        vocabulary = embedding.vocabulary
-        validation.check_states(self.config, states, past, vocabulary, self._remembered())
+        validation.check_states(self.config, states, past, self._remembered())
+        scans = validation.scans(states.ids, strict=self.strict)
+        if scans:
+            validation.scan_states(states, embedding.vocabulary)
         for name, weight in () if torch.compiler.is_compiling() else self.named_parameters():
             validation.check_whole(f"head.{name}", weight)
         own = next(self.parameters(), None)
         validation.check_dtype("layers", states.layers, own)
         if self.reads_source(knobs):
-            validation.check_source(self.config, source, len(states.ids), vocabulary)
+            validation.check_source(self.config, source, len(states.ids))
             assert source is not None  # or it was refused
+            if scans and not (past is not None and past.source):
+                validation.check_ids("source ids", source.ids, source.mask, embedding.vocabulary)
             validation.check_dtype("source states", source.states, own)
         if self.config.method.wbwr and second_pass is None:
             raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
@@ -304,7 +282,7 @@ class Head(nn.Module):
             if source is not None:
                 validation.check_finite("source states", source.states)
         past = Past() if past is None else past
-        documents = _documents(states, past)
+        documents, start = _documents(states, past), past.known_length
         positions = past.advance(states.ids.shape[1], states.ids.device)
         mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
         seen = past.push(
@@ -316,12 +294,13 @@ class Head(nn.Module):
         h = states.layers[:, :, 0]
         q, before = h, None
         if self.L_h is not None:
-            history = past.push(layers=self.L_h.read(states.layers))["layers"]
-            windows = Windows.of(history, seen["mask"], seen["documents"], positions, self.L_h.window)
+            past.push(layers=self.L_h.read(states.layers))
+            reach = len(positions) + self.L_h.window - 1
+            windows = Windows.of(*(past.recent(name, reach) for name in WINDOW), self.L_h.window)
             q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
         return replace(
-            self._inputs(q, positions, seen | keys, (documents, mask), embedding, knobs),
+            self._inputs(q, positions, start, seen | keys, (documents, mask), embedding, knobs),
             source=self._source(source, past) if self.reads_source(knobs) else None,
             before=before,
             second_pass=second_pass,
@@ -334,14 +313,16 @@ class Head(nn.Module):
         after all states were read. Not for wbwr, nor for what reads an encoder input."""
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
-        last = torch.arange(len(past) - q.shape[1], len(past), device=q.device)
-        readers = past.tensors["documents"][:, last], past.tensors["mask"][:, last]
-        return self._inputs(q, last, past.tensors, readers, embedding, knobs)
+        start = len(past) - q.shape[1]
+        readers = past.tensors["documents"][:, start:], past.tensors["mask"][:, start:]
+        positions = torch.arange(start, len(past), device=q.device)
+        return self._inputs(q, positions, start, past.tensors, readers, embedding, knobs)
 
     def _inputs(
         self,
         q: Tensor,
         positions: Tensor,
+        start: int | None,
         seen: Mapping[str, Tensor],
         readers: tuple[Tensor, Tensor],
         embedding: Embedding,
@@ -360,6 +341,7 @@ class Head(nn.Module):
             q=q,
             h=q[..., : self.config.hidden_size],
             positions=positions,
+            start=start,
             context=context,
             source=None,
             embedding=embedding,
@@ -436,7 +418,7 @@ class Head(nn.Module):
         projected: dict[str, Tensor] = {}
         for name, L in self.L.items():
             if name not in (*self.context_keys, *self.source_keys):
-                projected[name] = projected["V"] + L(x.q) if name in self.differences else L(x.q)
+                projected[name] = L(x.q, projected["V"]) if name in self.differences else L(x.q)
         return replace(x, projected=projected)
 
     def _f_V(self, x: Inputs, name: str) -> Tensor:
@@ -475,8 +457,12 @@ def _documents(states: States, past: Past) -> Tensor:
     """What is not said to be another document goes on with the last one."""
     if states.documents is not None:
         return states.documents
-    nothing = torch.zeros_like(states.ids)
-    return nothing + past.latest("documents") if past.tensors else nothing
+    return past.latest("documents").expand_as(states.ids) if past.tensors else torch.zeros_like(states.ids)
+
+
+def _is_whole(positions: slice | Tensor, count: int) -> bool:
+    """Whether these are all positions."""
+    return isinstance(positions, slice) and positions.indices(count) == (0, count, 1)
 
 
 def _partitions(config: HeadConfig, gate: nn.Module | None) -> list[Partition]:

@@ -38,6 +38,14 @@ class StaticPast(Past):
             self.tensors[name].index_copy_(1, self.at, tensor)
         return {name: self.tensors[name] for name in new}
 
+    known_length = None
+
+    def recent(self, name: str, count: int) -> Tensor:
+        tensor = self.tensors[name]
+        rows = self.length - count + torch.arange(count, device=tensor.device)
+        missing = (rows < 0).view(-1, *[1] * (tensor.ndim - 2))
+        return tensor.index_select(1, rows.clamp(min=0)).masked_fill(missing, 0)
+
     def latest(self, name: str) -> Tensor:
         return self.tensors[name].index_select(1, (self.length - 1).clamp(min=0)[None])  # zeros, where all is cropped
 

@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbottle.ops.device import is_accelerator
+
 
 @dataclass(frozen=True)
 class Words:
@@ -43,16 +45,26 @@ def top(values: Tensor, k: int) -> Tensor:
     Equals `values.sort(descending=True, stable=True).indices[..., :k].sort().values`. No gradient.
     A custom operator, because the repair of ties depends on the data and would break a compiled graph.
     """
-    values = values.detach()
-    width = values.shape[-1]
-    best, columns = values.topk(min(k + 1, width), dim=-1)
+    values, width = values.detach(), values.shape[-1]
+    if k >= width:
+        return torch.arange(width, device=values.device).expand(values.shape).clone()
+    if is_accelerator(values.device):
+        return _without_looking(values, k)
+    best, columns = values.topk(k + 1, dim=-1)
     columns = columns[..., :k]
-    if k < width:
-        tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
-        if tied.any():
-            columns = columns.clone()
-            columns[tied] = _lowest_of_ties(values[tied], k)
+    tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
+    if tied.any():
+        columns = columns.clone()
+        columns[tied] = _lowest_of_ties(values[tied], k)
     return columns.sort(dim=-1).values
+
+
+def _without_looking(values: Tensor, k: int) -> Tensor:
+    """`top` on a device whose host must not wait: what ties with the k-th value is ordered by its column."""
+    limit = values.topk(k, dim=-1).values[..., -1:]
+    columns = torch.arange(0, -values.shape[-1], -1, dtype=torch.float32, device=values.device)  # exact below 2^24
+    order = columns.where(values == limit, torch.inf).where(~(values < limit), -torch.inf)
+    return order.topk(k, dim=-1).indices.sort(dim=-1).values
 
 
 CANDIDATES = 64  # beyond k, to look for ties among; four times as many while these do not hold them all
