@@ -13,7 +13,7 @@ WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "uniqu
 
 
 class OperatorCalls(TorchDispatchMode):
-    """Inside a `with` block, the names of operators that compute (views do not), of those that wait, and large casts."""
+    """Inside a `with` block, the operators that compute (views do not), those that wait, and casts."""
 
     def __init__(self) -> None:
         super().__init__()

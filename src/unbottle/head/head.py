@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
+from torch import Tensor
 
 from unbottle.head import validation
 from unbottle.head.cache import Past
@@ -27,24 +27,14 @@ from unbottle.head.fused_loss import FusedLogits, FusedLoss
 from unbottle.head.inputs import Inputs, SecondPass, Source, States
 from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
-from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
-from unbottle.head.multi_input import MultiInput, Windows
-from unbottle.head.partition import PARTITIONS, Partition
+from unbottle.head.learnt import Learnt
+from unbottle.head.multi_input import Windows
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
-from unbottle.head.pointer import Pointer
-from unbottle.head.projection import FORMS, Needs, Projection
 from unbottle.head.tokens import Readers, Tokens
 from unbottle.method import LETTERS
 from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, wide
 
-GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
-    "pg": PointerGenerator,
-    "ps": PointerSentinel,
-    "copynet": CopyNet,
-}
-
 WINDOW = ("layers", "mask", "documents")  # what of a past Mi reads
-MARK = "form"  # the name of the buffer that marks the form of the weights
 
 
 class Prediction(NamedTuple):
@@ -59,7 +49,7 @@ class Prediction(NamedTuple):
 Watch = Callable[[Inputs, Distribution], None]
 
 
-class Head(nn.Module):
+class Head(Learnt):
     """An output layer of the paper: hidden states and words in, a distribution over the next word out.
 
     Parameters carry the paper's letters: `L["V"]`, `"C"`, `"E"`, `"PD"`, `"LD"`, `"PE"`, `"LE"`, `"R1"`, `"R2"`, ...
@@ -67,36 +57,13 @@ class Head(nn.Module):
     """
 
     def __init__(self, config: HeadConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.strict = False  # also refuse NaN and infinity; costs a pass over the hidden states and logits
         self.watch: Watch | None = None  # is shown every prediction
         self.path: Literal["auto", "fused", "dense"] = "auto"  # fused where it can be; dense is the readable reference
         self.objective = Objective()
         self.workspace = Workspace()
         self._knobs = Knobs()
-        method, size, form = config.method, config.hidden_size, config.learnt
-        pointer = Pointer(source=config.encoder_decoder)
-        self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
-        self.prior = Mixture(config.q_size, method.softmaxes, scaled=form.scaled) if method.base == "mos" else None
-        self.gate = GATES[method.base](size, pointer) if method.base in GATES else None
-        self.L_h = MultiInput(size, *config.block, unit=form.unit, scaled=form.scaled) if method.mi else None
-        self.partitions = _partitions(config, self.gate)
-
-        users: list[Partition | Pointer] = [*self.partitions]
-        if method.base in ("pg", "ps"):
-            users.append(pointer)
-        needs = _needs(users)
-        if method.base != "none":
-            needs = {name: Needs(name, "vocabulary") for name in self.softmaxes} | needs
-        self.differences = {name for name, need in needs.items() if form.residual and need.kind == "partition"}
-        self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
-        keys = {key for user in users for key in user.keys}
-        self.context_keys = sorted(key for key in keys if needs[key].of == "q")
-        self.source_keys = sorted(key for key in keys if needs[key].of == "source")
-        if form.mark is not None:
-            self.register_buffer(MARK, torch.empty((), dtype=torch.uint8))
-            self.set_mark()
 
     def reads_source(self, knobs: Knobs) -> bool:
         """Whether this head needs the encoder input under these knobs."""
@@ -350,63 +317,9 @@ class Head(nn.Module):
             knobs=knobs,
         )
 
-    @torch.no_grad()
-    def fold(self) -> Head:
-        """A head with the paper's L^f that predicts the same: no differences, nothing divided. This one stays.
-
-        Mi that reads states of unit length goes on to do so: its form is "folded", and "paper" without such an Mi.
-        """
-        form = "folded" if self.L_h is not None and self.L_h.unit else "paper"
-        head = Head(replace(self.config, form=form)).to(next(self.parameters()))
-        weights = {name: tensor for name, tensor in self.state_dict().items() if name.startswith("gate.")}
-        for name, L in self.L.items():
-            assert isinstance(L, Projection)
-            for kind, tensor in zip(("weight", "bias"), L.folded(), strict=True):
-                if tensor is not None:
-                    weights[f"L.{name}.{kind}"] = tensor
-        for name in self.differences:
-            for kind in ("weight", "bias") if self.config.bias else ("weight",):
-                weights[f"L.{name}.{kind}"] = weights[f"L.{name}.{kind}"] + weights[f"L.V.{kind}"]
-        if self.L_h is not None:
-            weights |= {"L_h.weight": self.L_h.weight / self.L_h.divisor, "L_h.bias": self.L_h.bias}
-        if self.prior is not None:
-            weights |= {f"prior.{name}": p / self.prior.divisor for name, p in self.prior.named_parameters()}
-        head.load_state_dict(dict(head.named_buffers()) | weights)
-        return head
-
-    def set_mark(self) -> None:
-        """The mark of the form, beside the weights."""
-        if (mark := self.config.learnt.mark) is not None:
-            self.get_buffer(MARK).fill_(mark)
-
-    def reset_projections(self) -> None:
-        """L^f as they start, in the dtype they have now."""
-        for projection in self.L.values():
-            assert isinstance(projection, Projection)
-            projection.reset_parameters()
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Refuses weights of another form: their names and shapes are the same. An adapter of PEFT has no config."""
-        if any(name.startswith(prefix) for name in state_dict):
-            mark = state_dict.get(prefix + MARK)
-            there = None if mark is None else int(mark)
-            if there != self.config.learnt.mark:
-                known = [repr(name) for name, form in FORMS.items() if form.mark == there]
-                raise ValueError(
-                    f"these weights are of a head in the form {' or '.join(known) or 'of a newer unbottle'}, and this "
-                    f"head has the form {self.config.form!r}. Attach with the form that they were trained in: "
-                    "attach(model, method, form=...)."
-                )
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def _remembered(self) -> list[str]:
         """Names of what this head keeps in a past."""
         return ["ids", "mask", "readable", "documents", *(["layers"] if self.L_h else []), *self.context_keys]
-
-    def _projection(self, need: Needs) -> Projection:
-        size = self.config.hidden_size
-        width = self.config.q_size if need.of == "q" else self.config.source_size or size
-        return self.config.learnt.projection(need, width, size, bias=self.config.bias)
 
     def _projected(self, x: Inputs) -> Inputs:
         """With every f, each computed once.
@@ -444,15 +357,6 @@ class Head(nn.Module):
         return Tokens(ids, first, readable, {name: past.source[name] for name in self.source_keys})
 
 
-def _needs(users: list[Partition | Pointer]) -> dict[str, Needs]:
-    """The projections that are asked for. One name, one projection."""
-    needs: dict[str, Needs] = {}
-    for need in (need for user in users for need in user.needs):
-        if needs.setdefault(need.name, need) != need:
-            raise ValueError(f"projection {need.name!r} is asked for as {needs[need.name]} and as {need}.")
-    return needs
-
-
 def _documents(states: States, past: Past) -> Tensor:
     """What is not said to be another document goes on with the last one."""
     if states.documents is not None:
@@ -463,13 +367,3 @@ def _documents(states: States, past: Past) -> Tensor:
 def _is_whole(positions: slice | Tensor, count: int) -> bool:
     """Whether these are all positions."""
     return isinstance(positions, slice) and positions.indices(count) == (0, count, 1)
-
-
-def _partitions(config: HeadConfig, gate: nn.Module | None) -> list[Partition]:
-    """Partitions in the order in which they write. Hybrids are order, not code."""
-    chosen = [partition for letter in config.method.letters for partition in PARTITIONS[letter](config)]
-    if isinstance(gate, CopyNet):
-        chosen.append(gate)
-    if config.method.wbwr:
-        chosen.append(WordByWord(config.method.wbwr))
-    return sorted(chosen, key=lambda partition: partition.order)

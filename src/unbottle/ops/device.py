@@ -1,4 +1,4 @@
-"""Where tensors live: a CPU has caches and cheap branches, an accelerator has launches and a host that must not wait."""
+"""Where tensors live: a CPU has caches and cheap branches, an accelerator launches and a host that must not wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ACCELERATED = 16  # times as many numbers at once where every launch costs
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Whether work on this device is queued: nothing may look at its values, and few large steps beat many small ones."""
+    """Whether work on this device is queued: nobody may look at its values, and few large steps are best."""
     return FORCED or device.type not in ("cpu", "meta")
 
 
