@@ -53,3 +53,14 @@ def test_ties_that_reach_beyond_the_candidates(forced: bool, monkeypatch: pytest
     values[2, 17] = torch.nan
     want = values.sort(dim=-1, descending=True, stable=True).indices[..., :20].sort(-1).values
     assert torch.equal(top(values, 20), want)
+
+
+@pytest.mark.parametrize("values", ["normal", "rounded", "excluded"])
+def test_wide_rows_are_searched_by_blocks(values: str) -> None:
+    rows = torch.randn(2, 3, 32 * 200, generator=torch.Generator().manual_seed(0))
+    if values == "rounded":
+        rows = rows.mul(50).round()
+    if values == "excluded":
+        rows[..., 5:] = -torch.inf
+    want = rows.sort(dim=-1, descending=True, stable=True).indices[..., :20].sort(-1).values
+    assert torch.equal(top(rows, 20), want)

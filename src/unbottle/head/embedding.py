@@ -125,8 +125,8 @@ class Products:
 
 
 def padded(size: int) -> int:
-    """Columns of a buffer for `size` words: a multiple of 16, and at least one to spare."""
-    return (size // 16 + 1) * 16
+    """Columns of a buffer for `size` words: a multiple of 32, as `top` likes it, and at least one to spare."""
+    return (size // 32 + 1) * 32
 
 
 def product_weight(embedding: Embedding) -> Tensor:

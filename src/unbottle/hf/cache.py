@@ -17,7 +17,7 @@ class StaticPast(Past):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.length = torch.zeros((), dtype=torch.long)
+        self.length = _fixed(torch.zeros((), dtype=torch.long))
         self.at = torch.zeros(0, dtype=torch.long)
 
     def __len__(self) -> int:
@@ -26,7 +26,8 @@ class StaticPast(Past):
     def advance(self, count: int, device: torch.device) -> Tensor:
         if not torch.compiler.is_compiling() and len(self) + count > self.size:
             raise ValueError(f"a static cache of {self.size} positions can not take {len(self)} + {count}.")
-        self.length = self.length.to(device)
+        if self.length.device != device:
+            self.length = _fixed(self.length.to(device))
         self.at = torch.arange(count, device=device) + self.length
         self.length.add_(count)
         return self.at
@@ -34,7 +35,7 @@ class StaticPast(Past):
     def push(self, **new: Tensor) -> dict[str, Tensor]:
         for name, tensor in new.items():
             if name not in self.tensors:
-                self.tensors[name] = tensor.new_zeros((tensor.shape[0], self.size, *tensor.shape[2:]))
+                self.tensors[name] = _fixed(tensor.new_zeros((tensor.shape[0], self.size, *tensor.shape[2:])))
             self.tensors[name].index_copy_(1, self.at, tensor)
         return {name: self.tensors[name] for name in new}
 
@@ -55,6 +56,13 @@ class StaticPast(Past):
         self.length.fill_(length)
         if not length:
             self.source = {}
+
+
+def _fixed(tensor: Tensor) -> Tensor:
+    """Memory that stays where it is: a compiled graph that writes into it may still be a CUDA graph."""
+    if not torch.compiler.is_compiling():
+        torch._dynamo.mark_static_address(tensor)
+    return tensor
 
 
 class HeadState(CacheLayerMixin):
