@@ -48,6 +48,26 @@ class FusedLoss:
         total, losses = _Function.apply(self, x, labels, weights, *tensors)
         return total, losses
 
+    def run(
+        self, x: Inputs, labels: Int[Tensor, "B T"], weights: Float[Tensor, "B T"], wanted: Sequence[bool]
+    ) -> tuple[Float[Tensor, "B T"], list[Tensor | None]]:
+        """The losses, and the gradients that are wanted of everything that has one."""
+        sums = _Sums(x, self.weights, [self.records and each for each in wanted])
+        losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
+        for batch, rows in parts(x, records=sums.wanted):
+            tape = Tape(records=sums.wanted)
+            with sums.part(batch, rows, tape) as part, self.workspace.lender(x.q.device) as lend, torch.enable_grad():
+                products = Products(part.embedding, tape, lend, weight)
+                distribution = self.predict(part, products.logits if self.in_place else None)
+                here = self.objective.losses(distribution, labels[batch, rows])
+                losses[batch, rows] = here.detach()
+                if sums.wanted:
+                    total = (here * weights[batch, rows]).sum()
+                    with without_autocast(total):
+                        tape.pull(total)
+                        products.backward()
+        return losses, sums.gradients()
+
 
 @dataclass(frozen=True)
 class FusedLogits:
@@ -95,21 +115,8 @@ class _Function(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *tensors: Tensor) -> Any:
-        sums = _Sums(x, fused.weights, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
-        losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
-        for batch, rows in parts(x, records=sums.wanted):
-            tape = Tape(records=sums.wanted)
-            with sums.part(batch, rows, tape) as part, fused.workspace.lender(x.q.device) as lend, torch.enable_grad():
-                products = Products(part.embedding, tape, lend, weight)
-                distribution = fused.predict(part, products.logits if fused.in_place else None)
-                here = fused.objective.losses(distribution, labels[batch, rows])
-                losses[batch, rows] = here.detach()
-                if sums.wanted:
-                    total = (here * weights[batch, rows]).sum()
-                    with without_autocast(total):
-                        tape.pull(total)
-                        products.backward()
-        ctx.gradients, ctx.dtypes = sums.gradients(), [tensor.dtype for tensor in tensors]
+        losses, ctx.gradients = fused.run(x, labels, weights, ctx.needs_input_grad[4:])
+        ctx.dtypes = [tensor.dtype for tensor in tensors]
         ctx.mark_non_differentiable(losses)
         return (losses * weights).sum(), losses
 

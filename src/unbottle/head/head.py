@@ -20,6 +20,7 @@ from torch import Tensor
 
 from unbottle.head import validation
 from unbottle.head.cache import Past
+from unbottle.head.compiled_loss import compiled_loss, register
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import IGNORED, Distribution, Objective, check_labels
 from unbottle.head.embedding import Embedding
@@ -64,6 +65,12 @@ class Head(Learnt):
         self.objective = Objective()
         self.workspace = Workspace()
         self._knobs = Knobs()
+        self.number = register(self)
+
+    def __setstate__(self, state: dict) -> None:
+        """Of a copy, or of a pickle."""
+        super().__setstate__(state)
+        self.number = register(self)
 
     def reads_source(self, knobs: Knobs) -> bool:
         """Whether this head needs the encoder input under these knobs."""
@@ -164,16 +171,25 @@ class Head(Learnt):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         """Sum of the losses divided by `num_items`, and the losses; without all logits where possible."""
         check_labels(labels, x.q.shape[:2], x.embedding.vocabulary)
-        if not self._fuses(x):
+        if not self._fuses(x, loss=True):
             losses = self.objective.losses(self.distribution(x), labels)
             return losses.sum() / num_items, losses
         x = self._projected(x)
-        weights = [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
         scale = 1 / torch.as_tensor(num_items, dtype=wide(x.q.dtype), device=labels.device)
+        weights = scale.expand(labels.shape)
+        if torch.compiler.is_compiling():
+            return compiled_loss(self, x, labels, weights)
+        return self.fused_loss(records=torch.is_grad_enabled())(x, labels, weights)
+
+    def fused_loss(self, *, records: bool) -> FusedLoss:
+        """The loss without all logits; `records` says whether gradients are wanted."""
         in_place = not self.objective.label_smoothing or self.config.method.base not in ("mos", "pg", "ps")
-        records = torch.is_grad_enabled()
-        loss = FusedLoss(self.distribution, weights, self.objective, self.workspace, records, in_place)
-        return loss(x, labels, scale.expand(labels.shape))
+        return FusedLoss(self.distribution, self.own_weights, self.objective, self.workspace, records, in_place)
+
+    @property
+    def own_weights(self) -> list[Tensor]:
+        """Weights that `distribution` uses itself: of the gate, of the prior."""
+        return [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
 
     @torch.no_grad()
     def logits(
@@ -192,14 +208,14 @@ class Head(Learnt):
         reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
         return FusedLogits(self.distribution, self.objective, reads_text)(self._projected(x), labels)
 
-    def _fuses(self, x: Inputs) -> bool:
+    def _fuses(self, x: Inputs, *, loss: bool = False) -> bool:
         """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""
         needs_dense = {
             "wbwr": self.config.method.wbwr is not None,
             "knobs": x.knobs.turned,
             "watch": self.watch is not None,
             "strict": self.strict,
-            "torch.compile": torch.compiler.is_compiling(),
+            "torch.compile": not loss and torch.compiler.is_compiling(),
             "the meta device": x.q.is_meta,
         }
         reasons = [name for name, applies in needs_dense.items() if applies]
