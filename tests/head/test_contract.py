@@ -17,6 +17,12 @@ def test_equals_oracle(method: str, encoder_decoder: bool, convention: str) -> N
 
 
 @pytest.mark.parametrize(("method", "encoder_decoder"), every_method())
+def test_equals_oracle_on_the_path_of_accelerators(method: str, encoder_decoder: bool, monkeypatch) -> None:
+    monkeypatch.setattr("unbottle.ops.device.FORCED", True)
+    agree(Case(method, encoder_decoder, random_shape(1), seed=2), paths=["whole", "tokens"])
+
+
+@pytest.mark.parametrize(("method", "encoder_decoder"), every_method())
 def test_equals_oracle_with_output_quirks(method: str, encoder_decoder: bool) -> None:
     """Bias, scale and soft-cap of the model reach every global dot product and no local one."""
     agree(Case(method, encoder_decoder, random_shape(3), seed=4, quirks=True), paths=["whole", "tokens"])
@@ -36,6 +42,9 @@ def test_equals_oracle_for_any_method_and_shape(shape, method, seed, data) -> No
 def test_ties_go_to_the_lower_id(shape, method, seed) -> None:
     """Small exact numbers: logits tie all the time, and every path must choose the same words."""
     agree(Case(*method, shape, seed=seed, exact=True), paths=["whole", "chunks", "tokens"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unbottle.ops.device.FORCED", True)
+        agree(Case(*method, shape, seed=seed, exact=True), paths=["whole"])
 
 
 @pytest.mark.parametrize(("method", "encoder_decoder"), every_method())

@@ -14,9 +14,9 @@ from strategies import methods, shapes
 
 from unbottle.head import Objective, Prediction
 from unbottle.head.fused_loss import _even, _parts
-from unbottle.head.multi_input import Windows
 from unbottle.method import Method
 from unbottle.ops import Workspace
+from unbottle.ops.device import ACCELERATED
 
 METHODS = [(name, kind) for name, kind in every_method() if Method.parse(name).wbwr is None]
 ONE_PART, SMALL_PARTS, ONE_POSITION = 2**24, 40, 1
@@ -24,13 +24,18 @@ ONE_PART, SMALL_PARTS, ONE_POSITION = 2**24, 40, 1
 
 @pytest.fixture(
     params=[
-        pytest.param(ONE_PART, marks=pytest.mark.full),
-        SMALL_PARTS,
-        pytest.param(ONE_POSITION, marks=pytest.mark.full),
-    ]
+        pytest.param((ONE_PART, False), marks=pytest.mark.full),
+        (SMALL_PARTS, False),
+        pytest.param((ONE_POSITION, False), marks=pytest.mark.full),
+        (SMALL_PARTS // ACCELERATED, True),
+    ],
+    ids=["one part", "small parts", "one position", "accelerator"],
 )
 def parts(request, monkeypatch) -> None:
-    monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", request.param)
+    """How much is worked on at once, and on which path."""
+    buffer, forced = request.param
+    monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", buffer)
+    monkeypatch.setattr("unbottle.ops.device.FORCED", forced)
 
 
 def labels_of(case: Case) -> torch.Tensor:
@@ -98,12 +103,16 @@ def test_any_method_and_shape(shape, method, seed, data) -> None:
         convention = data.draw(st.sampled_from(["paper", "release"]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("unbottle.head.fused_loss.BUFFER", data.draw(st.sampled_from([ONE_PART, SMALL_PARTS])))
+            patch.setattr("unbottle.ops.device.FORCED", data.draw(st.booleans()))
             agree(Case(*method, shape, seed=seed, convention=convention))
 
 
 @given(shape=shapes(), method=st.sampled_from([m for m in METHODS if "r:" in m[0]]), seed=st.integers(0, 99))
 def test_ties_go_to_the_lower_id(shape, method, seed) -> None:
-    agree(Case(*method, shape, seed=seed, exact=True))
+    for forced in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("unbottle.ops.device.FORCED", forced)
+            agree(Case(*method, shape, seed=seed, exact=True))
 
 
 @pytest.mark.parametrize("quirks", [False, True])
@@ -185,12 +194,6 @@ def test_gradients_of_what_only_projections_read_are_never_made(method: str, dir
     loss, _ = case.head._loss(x, labels_of(case), 1)
     loss.backward()
     assert {name for name in ("q", "h") if x.tensors()[name].grad is not None} == direct
-
-
-def test_a_text_without_a_past_is_not_copied() -> None:
-    layers, mask = torch.randn(2, 5, 3, 4), torch.ones(2, 5, dtype=torch.bool)
-    documents, positions = torch.zeros(2, 5, dtype=torch.long), torch.arange(5)
-    assert Windows.of(layers, mask, documents, positions, 3).layers is layers
 
 
 def test_a_second_backward_pass_is_refused() -> None:

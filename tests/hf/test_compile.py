@@ -38,3 +38,4 @@ def test_a_head_brings_no_graph_breaks():
         for what in PASSES.split(","):
             assert found[what]["head"] <= found[what]["plain"], found
             assert found[what]["difference"] < 1e-4, found
+            assert found[what]["fused"] == (what == "training step"), found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn import functional as F
 
 
 class Past:
@@ -24,6 +25,11 @@ class Past:
 
     def __len__(self) -> int:
         return self.tensors["ids"].shape[1] if self.tensors else 0
+
+    @property
+    def known_length(self) -> int | None:
+        """The number of positions, if the host knows it: a length that lives on a device is not looked at."""
+        return len(self)
 
     def advance(self, count: int, device: torch.device) -> Int[Tensor, " T"]:
         """Begin the next `count` positions; says where they stand. What is pushed next belongs to them."""
@@ -59,6 +65,13 @@ class Past:
     def latest(self, name: str) -> Tensor:
         """What is remembered of the last position, B x 1 x ..."""
         return self.tensors[name][:, -1:]
+
+    def recent(self, name: str, count: int) -> Tensor:
+        """What is remembered of the last `count` positions; zeros stand for those before the first."""
+        last = self.tensors[name][:, -count:]
+        if missing := count - last.shape[1]:
+            return F.pad(last, (*(0, 0) * (last.ndim - 2), missing, 0))
+        return last
 
     def reorder(self, rows: Int[Tensor, " R"]) -> None:
         """Row r of the batch becomes what row `rows[r]` was: beams move, rows are selected or repeated."""

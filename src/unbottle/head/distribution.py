@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unbottle.ops import DenseLogits, Logits, Words, Write, logaddexp
+from unbottle.ops import DenseLogits, Logits, Words, Write, is_accelerator, logaddexp
 
 IGNORED = -100  # the label that has no loss, as everywhere in the ecosystem
 
@@ -65,7 +65,12 @@ class Distribution:
 
     def nll(self, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """-log P(label), 0 where the label is -100."""
-        check_labels(labels, self.logits[0].values.shape[:2], self.logits[0].values.shape[-1])
+        values = self.logits[0].values
+        check_labels(labels, values.shape[:2], values.shape[-1])
+        return self.checked_nll(labels)
+
+    def checked_nll(self, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """`nll` of labels that were checked already."""
         counts = (labels != IGNORED)[..., None]
         label = Words(labels[..., None].where(counts, 0), counts)
         parts = [(logits.at(label) - logits.logsumexp()[..., None]).where(counts, 0) for logits in self.logits]
@@ -112,8 +117,8 @@ class Objective:
             raise ValueError(f"z_loss {self.z_loss!r}: expected a finite number, 0 or larger.")
 
     def losses(self, distribution: Distribution, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-        """The loss of each position, 0 where the label is -100."""
-        losses = distribution.nll(labels)
+        """The loss of each position, 0 where the label is -100. The labels have been checked."""
+        losses = distribution.checked_nll(labels)
         if self.label_smoothing:
             uniform = -distribution.mean_log_prob().where(labels != IGNORED, 0)
             losses = (1 - self.label_smoothing) * losses + self.label_smoothing * uniform
@@ -133,6 +138,10 @@ def check_labels(labels: Tensor, shape: torch.Size, vocabulary: int) -> None:
         raise ValueError(f"labels are {labels.dtype}, expected whole numbers.")
     if torch.compiler.is_compiling() or labels.is_meta:
         return
-    wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= vocabulary))]
+    outside = (labels != IGNORED) & ((labels < 0) | (labels >= vocabulary))
+    if is_accelerator(labels.device):
+        torch._assert_async(~outside.any(), f"labels: allowed are 0 to {vocabulary - 1}, and {IGNORED} for no loss.")
+        return
+    wrong = labels[outside]
     if wrong.numel():
         raise ValueError(f"label {int(wrong[0])}: allowed are 0 to {vocabulary - 1}, and {IGNORED} for no loss.")

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.ops import InPlaceLogits, Tape, WeightGradient, Words, dots, product_dtype, widen
+from unbottle.ops import InPlaceLogits, Tape, WeightGradient, Words, dots, product_dtype, wide, widen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +75,22 @@ class Products:
     """The vocabulary products of some positions: one for each softmax."""
 
     def __init__(self, embedding: Embedding, tape: Tape, lend: Lend, weight: Tensor | None = None) -> None:
-        """`weight` is that of the embedding in the dtype of the products, if it is at hand."""
+        """`weight` is that of the embedding in the dtype of the products, where that was cast for several parts."""
         self.embedding, self.tape, self.lend = embedding, tape, lend
-        self.weight = product_weight(embedding) if weight is None else weight
+        self.weight = embedding.weight if weight is None else weight
         self.products: list[tuple[Tensor, Tensor | None, InPlaceLogits]] = []
 
     @torch.no_grad()
     def logits(self, f: Float[Tensor, "B T D"]) -> InPlaceLogits:
         """f . w_x for the whole vocabulary."""
-        rows = f.detach().flatten(0, 1).to(self.weight.dtype)
-        size, dtype = len(self.weight), torch.promote_types(f.dtype, torch.float32)
-        buffer = self.lend(len(rows), (size // 16 + 1) * 16, dtype)  # a multiple of 16, and at least one to spare
+        size, dtype, low = len(self.weight), wide(f.dtype), product_dtype(self.weight)
+        rows = f.detach().flatten(0, 1).to(low)
+        buffer = self.lend(len(rows), padded(size), dtype)
         values = buffer[:, :size]
-        if rows.dtype == dtype:
+        if low == dtype:
             torch.mm(rows, self.weight.mT, out=values)
+        elif rows.is_cuda and self.weight.dtype == low:  # the one device whose products of halves come in float32
+            torch.mm(rows, self.weight.mT, out_dtype=dtype, out=values)
         else:
             values.copy_(F.linear(rows, self.weight))
         bias = None if self.embedding.bias is None else self.embedding.bias.detach()
@@ -120,6 +122,11 @@ class Products:
             return None
         slope = self.lend(values.shape[0], values.shape[1], values.dtype)
         return torch.div(values, self.embedding.softcap, out=slope).square_().neg_().add_(1)
+
+
+def padded(size: int) -> int:
+    """Columns of a buffer for `size` words: a multiple of 32, as `top` likes it, and at least one to spare."""
+    return (size // 32 + 1) * 32
 
 
 def product_weight(embedding: Embedding) -> Tensor:

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from unbottle.head.distribution import Distribution, Objective
-from unbottle.head.embedding import Products, product_weight
+from unbottle.head.embedding import Products, padded, product_weight
 from unbottle.head.inputs import Inputs
-from unbottle.ops import Logits, Tape, WeightGradient, Workspace, without_autocast
+from unbottle.ops import Logits, Tape, WeightGradient, Workspace, at_once, is_accelerator, wide, without_autocast
 
 BUFFER = 2**24  # numbers in the buffer of one softmax
 SELDOM = ("q", "h")  # most methods read them through projections only: no memory for gradients that never come
@@ -48,27 +48,75 @@ class FusedLoss:
         total, losses = _Function.apply(self, x, labels, weights, *tensors)
         return total, losses
 
-
-class _Function(torch.autograd.Function):
-    """Gradients are computed in the forward pass; the backward pass scales them and hands them out."""
-
-    @staticmethod
-    def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *tensors: Tensor) -> Any:
-        sums = _Sums(x, fused.weights, [fused.records and wanted for wanted in ctx.needs_input_grad[4:]])
+    def run(
+        self, x: Inputs, labels: Int[Tensor, "B T"], weights: Float[Tensor, "B T"], wanted: Sequence[bool]
+    ) -> tuple[Float[Tensor, "B T"], list[Tensor | None]]:
+        """The losses, and the gradients that are wanted of everything that has one."""
+        sums = _Sums(x, self.weights, [self.records and each for each in wanted])
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
         for batch, rows in parts(x, records=sums.wanted):
             tape = Tape(records=sums.wanted)
-            with sums.part(batch, rows, tape) as part, fused.workspace.lender(x.q.device) as lend, torch.enable_grad():
+            with sums.part(batch, rows, tape) as part, self.workspace.lender(x.q.device) as lend, torch.enable_grad():
                 products = Products(part.embedding, tape, lend, weight)
-                distribution = fused.predict(part, products.logits if fused.in_place else None)
-                here = fused.objective.losses(distribution, labels[batch, rows])
+                distribution = self.predict(part, products.logits if self.in_place else None)
+                here = self.objective.losses(distribution, labels[batch, rows])
                 losses[batch, rows] = here.detach()
                 if sums.wanted:
                     total = (here * weights[batch, rows]).sum()
                     with without_autocast(total):
                         tape.pull(total)
                         products.backward()
-        ctx.gradients, ctx.dtypes = sums.gradients(), [tensor.dtype for tensor in tensors]
+        return losses, sums.gradients()
+
+
+@dataclass(frozen=True)
+class FusedLogits:
+    """The logits of a head at all positions, written where they are returned; without gradients."""
+
+    predict: Callable[[Inputs, Callable[[Tensor], Logits] | None], Distribution]  # Head.distribution
+    objective: Objective
+    reads_text: bool  # whether a long text takes more memory than the vocabulary
+
+    def __call__(
+        self, x: Inputs, labels: Int[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T"] | None]:
+        """What a model returns as its logits, and the losses where there are labels."""
+        shape, dtype, size = x.q.shape[:2], wide(x.q.dtype), x.embedding.vocabulary
+        logits = torch.empty((*shape, padded(size)), dtype=dtype, device=x.q.device)
+        losses = None if labels is None else torch.zeros(shape, dtype=dtype, device=x.q.device)
+        in_parts = self.reads_text and is_long(x)
+        for batch, rows in parts(x, records=False) if in_parts else [(slice(None), slice(None))]:
+            part = x.part(batch, rows) if in_parts else x
+            memory = logits[batch, rows].view(-1, padded(size))
+            lend = _Lender(memory)
+            distribution = self.predict(part, Products(part.embedding, Tape(records=False), lend).logits)
+            if losses is not None and labels is not None:
+                losses[batch, rows] = self.objective.losses(distribution, labels[batch, rows])
+            if not distribution.is_softmax:  # what is mixed is written into the memory of the first softmax
+                memory[:, :size] = distribution.scores().flatten(0, 1)
+        return logits[..., :size], losses
+
+
+class _Lender:
+    """Lends its memory to the first who asks, and new memory to others: further softmaxes, a soft-cap."""
+
+    def __init__(self, memory: Tensor) -> None:
+        self.memory, self.is_lent = memory, False
+
+    def __call__(self, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+        if self.is_lent:
+            return torch.empty(rows, columns, dtype=dtype, device=self.memory.device)
+        self.is_lent = True
+        return self.memory
+
+
+class _Function(torch.autograd.Function):
+    """Gradients are computed in the forward pass; the backward pass scales them and hands them out."""
+
+    @staticmethod
+    def forward(ctx: Any, fused: FusedLoss, x: Inputs, labels: Tensor, weights: Tensor, *tensors: Tensor) -> Any:
+        losses, ctx.gradients = fused.run(x, labels, weights, ctx.needs_input_grad[4:])
+        ctx.dtypes = [tensor.dtype for tensor in tensors]
         ctx.mark_non_differentiable(losses)
         return (losses * weights).sum(), losses
 
@@ -78,11 +126,11 @@ class _Function(torch.autograd.Function):
         if ctx.gradients is None:
             raise RuntimeError("the fused loss keeps no graph: to go back through it twice, set head.path = 'dense'.")
         gradients, ctx.gradients = ctx.gradients, None  # no second reference, so that nobody has to copy them
-        as_they_are = gradient.device.type == "cpu" and gradient.item() == 1
+        as_they_are = not is_accelerator(gradient.device) and gradient.item() == 1
         scaled: list[Tensor | None] = []
         for dtype in ctx.dtypes:
             part = gradients.pop(0)
-            scaled.append(None if part is None else (part if as_they_are else part * gradient).to(dtype))
+            scaled.append(None if part is None else (part if as_they_are else part.mul_(gradient)).to(dtype))
         return None, None, None, None, *scaled
 
 
@@ -137,13 +185,13 @@ class _Sums:
 
 
 def _zeros(like: Tensor, wanted: bool) -> Tensor | None:
-    return torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32)) if wanted else None
+    return torch.zeros_like(like, dtype=wide(like.dtype)) if wanted else None
 
 
 def parts(x: Inputs, *, records: bool) -> Iterator[tuple[slice, slice]]:
     """Rows of the batch and positions to work on at once, so that memory stays the same however long a text is."""
     numbers = max(len(x.embedding.weight), _numbers_of_texts(x))
-    return _parts(x.q.shape[:2], (BUFFER if records else EVALUATION * BUFFER) // numbers)
+    return _parts(x.q.shape[:2], at_once(BUFFER if records else EVALUATION * BUFFER, x.q.device) // numbers)
 
 
 def is_long(x: Inputs) -> bool:

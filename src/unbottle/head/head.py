@@ -12,38 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
+from torch import Tensor
 
 from unbottle.head import validation
 from unbottle.head.cache import Past
+from unbottle.head.compiled_loss import compiled_loss, register
 from unbottle.head.config import HeadConfig
 from unbottle.head.distribution import IGNORED, Distribution, Objective, check_labels
-from unbottle.head.embedding import Embedding, Products
-from unbottle.head.fused_loss import FusedLoss, is_long, parts
+from unbottle.head.embedding import Embedding
+from unbottle.head.fused_loss import FusedLogits, FusedLoss
 from unbottle.head.inputs import Inputs, SecondPass, Source, States
 from unbottle.head.knob_effects import COPYING, apply_knobs
 from unbottle.head.knobs import Knobs
-from unbottle.head.mixtures import Mixture, PointerGenerator, PointerSentinel
-from unbottle.head.multi_input import MultiInput, Windows
-from unbottle.head.partition import PARTITIONS, Partition
+from unbottle.head.learnt import Learnt
+from unbottle.head.multi_input import Windows
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
-from unbottle.head.pointer import Pointer
-from unbottle.head.projection import FORMS, Needs, Projection
 from unbottle.head.tokens import Readers, Tokens
 from unbottle.method import LETTERS
-from unbottle.ops import DenseLogits, Logits, Tape, Words, Workspace, Write
+from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, wide
 
-GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
-    "pg": PointerGenerator,
-    "ps": PointerSentinel,
-    "copynet": CopyNet,
-}
-
-MARK = "form"  # the name of the buffer that marks the form of the weights
+WINDOW = ("layers", "mask", "documents")  # what of a past Mi reads
 
 
 class Prediction(NamedTuple):
@@ -58,7 +50,7 @@ class Prediction(NamedTuple):
 Watch = Callable[[Inputs, Distribution], None]
 
 
-class Head(nn.Module):
+class Head(Learnt):
     """An output layer of the paper: hidden states and words in, a distribution over the next word out.
 
     Parameters carry the paper's letters: `L["V"]`, `"C"`, `"E"`, `"PD"`, `"LD"`, `"PE"`, `"LE"`, `"R1"`, `"R2"`, ...
@@ -66,36 +58,19 @@ class Head(nn.Module):
     """
 
     def __init__(self, config: HeadConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.strict = False  # also refuse NaN and infinity; costs a pass over the hidden states and logits
         self.watch: Watch | None = None  # is shown every prediction
         self.path: Literal["auto", "fused", "dense"] = "auto"  # fused where it can be; dense is the readable reference
         self.objective = Objective()
         self.workspace = Workspace()
         self._knobs = Knobs()
-        method, size, form = config.method, config.hidden_size, config.learnt
-        pointer = Pointer(source=config.encoder_decoder)
-        self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
-        self.prior = Mixture(config.q_size, method.softmaxes, scaled=form.scaled) if method.base == "mos" else None
-        self.gate = GATES[method.base](size, pointer, config.gate_start) if method.base in GATES else None
-        self.L_h = MultiInput(size, *config.block, unit=form.unit, scaled=form.scaled) if method.mi else None
-        self.partitions = _partitions(config, self.gate)
+        self.number = register(self)
 
-        users: list[Partition | Pointer] = [*self.partitions]
-        if method.base in ("pg", "ps"):
-            users.append(pointer)
-        needs = _needs(users)
-        if method.base != "none":
-            needs = {name: Needs(name, "vocabulary") for name in self.softmaxes} | needs
-        self.differences = {name for name, need in needs.items() if form.residual and need.kind == "partition"}
-        self.L = nn.ModuleDict({name: self._projection(need) for name, need in needs.items()})
-        keys = {key for user in users for key in user.keys}
-        self.context_keys = sorted(key for key in keys if needs[key].of == "q")
-        self.source_keys = sorted(key for key in keys if needs[key].of == "source")
-        if form.mark is not None:
-            self.register_buffer(MARK, torch.empty((), dtype=torch.uint8))
-            self.set_mark()
+    def __setstate__(self, state: dict) -> None:
+        """Of a copy, or of a pickle."""
+        super().__setstate__(state)
+        self.number = register(self)
 
     def reads_source(self, knobs: Knobs) -> bool:
         """Whether this head needs the encoder input under these knobs."""
@@ -153,13 +128,14 @@ class Head(nn.Module):
             if labels is None or num_items is None:
                 raise ValueError("output='loss' needs labels.")
             return Prediction(*self._loss(x, labels, num_items))
-        x = x if positions is None else x.rows(positions)
+        x = x if positions is None or _is_whole(positions, x.q.shape[1]) else x.rows(positions)
         if output == "logits" and not torch.is_grad_enabled():
             logits, losses = self.logits(x, labels)
             loss = None if losses is None or num_items is None else losses.sum() / num_items
             return Prediction(loss, losses, logits)
         distribution, loss, losses = self.distribution(x), None, None
         if labels is not None and num_items is not None:
+            check_labels(labels, x.q.shape[:2], embedding.vocabulary)
             losses = self.objective.losses(distribution, labels)
             loss = losses.sum() / num_items
         return Prediction(loss, losses, distribution.scores(), distribution)
@@ -194,18 +170,26 @@ class Head(nn.Module):
         self, x: Inputs, labels: Shaped[Tensor, "B T"], num_items: Tensor | float | int
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         """Sum of the losses divided by `num_items`, and the losses; without all logits where possible."""
-        if not self._fuses(x):
+        check_labels(labels, x.q.shape[:2], x.embedding.vocabulary)
+        if not self._fuses(x, loss=True):
             losses = self.objective.losses(self.distribution(x), labels)
             return losses.sum() / num_items, losses
-        check_labels(labels, x.q.shape[:2], x.embedding.weight.shape[0])
         x = self._projected(x)
-        weights = [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
-        dtype = torch.promote_types(x.q.dtype, torch.float32)
-        scale = 1 / torch.as_tensor(num_items, dtype=dtype, device=labels.device)
+        scale = 1 / torch.as_tensor(num_items, dtype=wide(x.q.dtype), device=labels.device)
+        weights = scale.expand(labels.shape)
+        if torch.compiler.is_compiling():
+            return compiled_loss(self, x, labels, weights)
+        return self.fused_loss(records=torch.is_grad_enabled())(x, labels, weights)
+
+    def fused_loss(self, *, records: bool) -> FusedLoss:
+        """The loss without all logits; `records` says whether gradients are wanted."""
         in_place = not self.objective.label_smoothing or self.config.method.base not in ("mos", "pg", "ps")
-        records = torch.is_grad_enabled()
-        loss = FusedLoss(self.distribution, weights, self.objective, self.workspace, records, in_place)
-        return loss(x, labels, scale.expand(labels.shape))
+        return FusedLoss(self.distribution, self.own_weights, self.objective, self.workspace, records, in_place)
+
+    @property
+    def own_weights(self) -> list[Tensor]:
+        """Weights that `distribution` uses itself: of the gate, of the prior."""
+        return [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
 
     @torch.no_grad()
     def logits(
@@ -216,49 +200,22 @@ class Head(nn.Module):
         The products with the vocabulary are written where the logits are returned, and the partitions overwrite them
         there: nothing of that size is copied. A long text is taken some positions at a time.
         """
+        if labels is not None:
+            check_labels(labels, x.q.shape[:2], x.embedding.vocabulary)
         if not self._fuses(x):
             distribution = self.distribution(x)
             return distribution.scores(), None if labels is None else self.objective.losses(distribution, labels)
-        batch_size, positions = x.q.shape[:2]
-        dtype = torch.promote_types(x.q.dtype, torch.float32)
         reads_text = self.gate is not None or not all(isinstance(partition, Reranker) for partition in self.partitions)
-        together = [(slice(None), slice(None))]
-        buffer: Tensor | None = None
-        losses = None if labels is None else torch.zeros(labels.shape, dtype=dtype, device=labels.device)
-        for batch, rows in parts(x, records=False) if reads_text and is_long(x) else together:
-            part = x.part(batch, rows)
-            first = (batch.start or 0) * positions + (rows.start or 0)
-            lent: list[Tensor] = []
+        return FusedLogits(self.distribution, self.objective, reads_text)(self._projected(x), labels)
 
-            def lend(
-                height: int, width: int, dtype: torch.dtype, first: int = first, lent: list[Tensor] = lent
-            ) -> Tensor:
-                nonlocal buffer
-                if lent:  # of another softmax, or what a soft-cap needs
-                    return torch.empty(height, width, dtype=dtype, device=x.q.device)
-                if buffer is None:
-                    buffer = torch.empty(batch_size * positions, width, dtype=dtype, device=x.q.device)
-                lent.append(buffer[first : first + height])
-                return lent[0]
-
-            products = Products(part.embedding, Tape(records=False), lend)
-            distribution = self.distribution(part, products.logits)
-            if losses is not None and labels is not None:
-                losses[batch, rows] = self.objective.losses(distribution, labels[batch, rows])
-            if not distribution.is_softmax:  # what is mixed is written into the memory of the first softmax
-                scores = distribution.scores()
-                lent[0][:, : scores.shape[-1]] = scores.flatten(0, 1)
-        assert buffer is not None
-        return buffer.view(batch_size, positions, -1)[..., : x.embedding.vocabulary], losses
-
-    def _fuses(self, x: Inputs) -> bool:
+    def _fuses(self, x: Inputs, *, loss: bool = False) -> bool:
         """Whether this head now takes the fast path. What reads or changes every logit needs the dense one."""
         needs_dense = {
             "wbwr": self.config.method.wbwr is not None,
             "knobs": x.knobs.turned,
             "watch": self.watch is not None,
             "strict": self.strict,
-            "torch.compile": torch.compiler.is_compiling(),
+            "torch.compile": not loss and torch.compiler.is_compiling(),
             "the meta device": x.q.is_meta,
         }
         reasons = [name for name, applies in needs_dense.items() if applies]
@@ -287,15 +244,19 @@ class Head(nn.Module):
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
         validation.check_embedding(self.config, embedding, states.layers)
-        vocabulary = embedding.vocabulary
-        validation.check_states(self.config, states, past, vocabulary, self._remembered())
+        validation.check_states(self.config, states, past, self._remembered())
+        scans = validation.scans(states.ids, strict=self.strict)
+        if scans:
+            validation.scan_states(states, embedding.vocabulary)
         for name, weight in () if torch.compiler.is_compiling() else self.named_parameters():
             validation.check_whole(f"head.{name}", weight)
         own = next(self.parameters(), None)
         validation.check_dtype("layers", states.layers, own)
         if self.reads_source(knobs):
-            validation.check_source(self.config, source, len(states.ids), vocabulary)
+            validation.check_source(self.config, source, len(states.ids))
             assert source is not None  # or it was refused
+            if scans and not (past is not None and past.source):
+                validation.check_ids("source ids", source.ids, source.mask, embedding.vocabulary)
             validation.check_dtype("source states", source.states, own)
         if self.config.method.wbwr and second_pass is None:
             raise ValueError("wbwr needs second_pass: a function that gives the hidden states of candidate words.")
@@ -304,7 +265,7 @@ class Head(nn.Module):
             if source is not None:
                 validation.check_finite("source states", source.states)
         past = Past() if past is None else past
-        documents = _documents(states, past)
+        documents, start = _documents(states, past), past.known_length
         positions = past.advance(states.ids.shape[1], states.ids.device)
         mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
         seen = past.push(
@@ -316,12 +277,13 @@ class Head(nn.Module):
         h = states.layers[:, :, 0]
         q, before = h, None
         if self.L_h is not None:
-            history = past.push(layers=self.L_h.read(states.layers))["layers"]
-            windows = Windows.of(history, seen["mask"], seen["documents"], positions, self.L_h.window)
+            past.push(layers=self.L_h.read(states.layers))
+            reach = len(positions) + self.L_h.window - 1
+            windows = Windows.of(*(past.recent(name, reach) for name in WINDOW), self.L_h.window)
             q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
         return replace(
-            self._inputs(q, positions, seen | keys, (documents, mask), embedding, knobs),
+            self._inputs(q, positions, start, seen | keys, (documents, mask), embedding, knobs),
             source=self._source(source, past) if self.reads_source(knobs) else None,
             before=before,
             second_pass=second_pass,
@@ -334,14 +296,16 @@ class Head(nn.Module):
         after all states were read. Not for wbwr, nor for what reads an encoder input."""
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
-        last = torch.arange(len(past) - q.shape[1], len(past), device=q.device)
-        readers = past.tensors["documents"][:, last], past.tensors["mask"][:, last]
-        return self._inputs(q, last, past.tensors, readers, embedding, knobs)
+        start = len(past) - q.shape[1]
+        readers = past.tensors["documents"][:, start:], past.tensors["mask"][:, start:]
+        positions = torch.arange(start, len(past), device=q.device)
+        return self._inputs(q, positions, start, past.tensors, readers, embedding, knobs)
 
     def _inputs(
         self,
         q: Tensor,
         positions: Tensor,
+        start: int | None,
         seen: Mapping[str, Tensor],
         readers: tuple[Tensor, Tensor],
         embedding: Embedding,
@@ -360,6 +324,7 @@ class Head(nn.Module):
             q=q,
             h=q[..., : self.config.hidden_size],
             positions=positions,
+            start=start,
             context=context,
             source=None,
             embedding=embedding,
@@ -368,63 +333,9 @@ class Head(nn.Module):
             knobs=knobs,
         )
 
-    @torch.no_grad()
-    def fold(self) -> Head:
-        """A head with the paper's L^f that predicts the same: no differences, nothing divided. This one stays.
-
-        Mi that reads states of unit length goes on to do so: its form is "folded", and "paper" without such an Mi.
-        """
-        form = "folded" if self.L_h is not None and self.L_h.unit else "paper"
-        head = Head(replace(self.config, form=form)).to(next(self.parameters()))
-        weights = {name: tensor for name, tensor in self.state_dict().items() if name.startswith("gate.")}
-        for name, L in self.L.items():
-            assert isinstance(L, Projection)
-            for kind, tensor in zip(("weight", "bias"), L.folded(), strict=True):
-                if tensor is not None:
-                    weights[f"L.{name}.{kind}"] = tensor
-        for name in self.differences:
-            for kind in ("weight", "bias") if self.config.bias else ("weight",):
-                weights[f"L.{name}.{kind}"] = weights[f"L.{name}.{kind}"] + weights[f"L.V.{kind}"]
-        if self.L_h is not None:
-            weights |= {"L_h.weight": self.L_h.weight / self.L_h.divisor, "L_h.bias": self.L_h.bias}
-        if self.prior is not None:
-            weights |= {f"prior.{name}": p / self.prior.divisor for name, p in self.prior.named_parameters()}
-        head.load_state_dict(dict(head.named_buffers()) | weights)
-        return head
-
-    def set_mark(self) -> None:
-        """The mark of the form, beside the weights."""
-        if (mark := self.config.learnt.mark) is not None:
-            self.get_buffer(MARK).fill_(mark)
-
-    def reset_projections(self) -> None:
-        """L^f as they start, in the dtype they have now."""
-        for projection in self.L.values():
-            assert isinstance(projection, Projection)
-            projection.reset_parameters()
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Refuses weights of another form: their names and shapes are the same. An adapter of PEFT has no config."""
-        if any(name.startswith(prefix) for name in state_dict):
-            mark = state_dict.get(prefix + MARK)
-            there = None if mark is None else int(mark)
-            if there != self.config.learnt.mark:
-                known = [repr(name) for name, form in FORMS.items() if form.mark == there]
-                raise ValueError(
-                    f"these weights are of a head in the form {' or '.join(known) or 'of a newer unbottle'}, and this "
-                    f"head has the form {self.config.form!r}. Attach with the form that they were trained in: "
-                    "attach(model, method, form=...)."
-                )
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def _remembered(self) -> list[str]:
         """Names of what this head keeps in a past."""
         return ["ids", "mask", "readable", "documents", *(["layers"] if self.L_h else []), *self.context_keys]
-
-    def _projection(self, need: Needs) -> Projection:
-        size = self.config.hidden_size
-        width = self.config.q_size if need.of == "q" else self.config.source_size or size
-        return self.config.learnt.projection(need, width, size, bias=self.config.bias)
 
     def _projected(self, x: Inputs) -> Inputs:
         """With every f, each computed once.
@@ -436,7 +347,7 @@ class Head(nn.Module):
         projected: dict[str, Tensor] = {}
         for name, L in self.L.items():
             if name not in (*self.context_keys, *self.source_keys):
-                projected[name] = projected["V"] + L(x.q) if name in self.differences else L(x.q)
+                projected[name] = L(x.q, projected["V"]) if name in self.differences else L(x.q)
         return replace(x, projected=projected)
 
     def _f_V(self, x: Inputs, name: str) -> Tensor:
@@ -462,28 +373,13 @@ class Head(nn.Module):
         return Tokens(ids, first, readable, {name: past.source[name] for name in self.source_keys})
 
 
-def _needs(users: list[Partition | Pointer]) -> dict[str, Needs]:
-    """The projections that are asked for. One name, one projection."""
-    needs: dict[str, Needs] = {}
-    for need in (need for user in users for need in user.needs):
-        if needs.setdefault(need.name, need) != need:
-            raise ValueError(f"projection {need.name!r} is asked for as {needs[need.name]} and as {need}.")
-    return needs
-
-
 def _documents(states: States, past: Past) -> Tensor:
     """What is not said to be another document goes on with the last one."""
     if states.documents is not None:
         return states.documents
-    nothing = torch.zeros_like(states.ids)
-    return nothing + past.latest("documents") if past.tensors else nothing
+    return past.latest("documents").expand_as(states.ids) if past.tensors else torch.zeros_like(states.ids)
 
 
-def _partitions(config: HeadConfig, gate: nn.Module | None) -> list[Partition]:
-    """Partitions in the order in which they write. Hybrids are order, not code."""
-    chosen = [partition for letter in config.method.letters for partition in PARTITIONS[letter](config)]
-    if isinstance(gate, CopyNet):
-        chosen.append(gate)
-    if config.method.wbwr:
-        chosen.append(WordByWord(config.method.wbwr))
-    return sorted(chosen, key=lambda partition: partition.order)
+def _is_whole(positions: slice | Tensor, count: int) -> bool:
+    """Whether these are all positions."""
+    return isinstance(positions, slice) and positions.indices(count) == (0, count, 1)

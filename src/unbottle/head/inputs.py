@@ -53,6 +53,7 @@ class Inputs:
     q: Float[Tensor, "B T Q"]
     h: Float[Tensor, "B T D"]  # h^M
     positions: Int[Tensor, " T"]  # counted from the first position the head ever saw
+    start: int | None  # the first of them, where they are consecutive and the host knows it
     context: Tokens
     source: Tokens | None
     embedding: Embedding
@@ -74,6 +75,7 @@ class Inputs:
             q=self.q[:, rows],
             h=self.h[:, rows],
             positions=self.positions[rows],
+            start=self._start(rows),
             context=self.context.rows(rows),
             before=None if self.before is None else self.before[:, rows],
             projected={name: f[:, rows] for name, f in self.projected.items()},
@@ -81,17 +83,26 @@ class Inputs:
 
     def part(self, batch: slice, rows: slice) -> Inputs:
         """The same inputs at some positions of some rows of the batch; tokens that come later are left out."""
-        last = int(self.positions[rows].max()) + 1
+        q, start = self.q[batch, rows], self._start(rows)
+        last = self.context.ids.shape[1] if start is None else start + q.shape[1]
         return replace(
             self,
-            q=self.q[batch, rows],
+            q=q,
             h=self.h[batch, rows],
             positions=self.positions[rows],
+            start=start,
             context=self.context.part(batch, rows, last),
             source=None if self.source is None else self.source.part(batch, rows, self.source.ids.shape[1]),
             before=None if self.before is None else self.before[batch, rows],
             projected={name: f[batch, rows] for name, f in self.projected.items()},
         )
+
+    def _start(self, rows: slice | Tensor) -> int | None:
+        """Where some of the positions begin, if they are consecutive too."""
+        if self.start is None or not isinstance(rows, slice):
+            return None
+        first, _, step = rows.indices(self.q.shape[1])
+        return self.start + first if step == 1 else None
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything here that has a gradient, but for parameters and embeddings."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +19,7 @@ class MultiInput(nn.Module):
 
     Layer offset outer (the last layer first), position offset inner. Positions before the start, of another document
     and padding are zeros. GELU in its tanh form, as in GPT-2. A linear layer of a concatenation is a sum of linear
-    layers, L^h(++_{m,i} h_{t-i}^{M-m}) = b + sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, so the block is never written out.
+    layers, L^h(++_{m,i} h_{t-i}^{M-m}) = b + sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, so a part of a block is a part of L^h.
     With `unit` the states of the block are read at length sqrt(D), whatever their own. With `scaled` the weights are
     sqrt(L W D) times as large, and the products divided by it: the start is the same, the steps of training are not.
     """
@@ -46,12 +44,11 @@ class MultiInput(nn.Module):
 
         `before` is such a sum, to be added to the products of `windows`.
         """
-        blocks = self._blocks()
-        total = windows.products(blocks)
+        total = self._products(windows.layers, 0)
         total = total if before is None else total + before
-        total = total if self.divisor == 1.0 else total / self.divisor
-        q = torch.cat([h, F.gelu(total + self.bias, approximate="tanh").to(h.dtype)], dim=-1)
-        return q, windows.products(blocks[1:]) if carry else None
+        block = F.gelu(torch.add(self.bias, total, alpha=1 / self.divisor), approximate="tanh")
+        later = self._products(windows.layers[..., : self.window - 1, :], 1) if carry else None
+        return torch.cat([h, block.to(h.dtype)], dim=-1), later
 
     def read(self, layers: Float[Tensor, "*P L D"]) -> Float[Tensor, "*P L D"]:
         """States as the block reads them."""
@@ -60,51 +57,30 @@ class MultiInput(nn.Module):
         wide = widen(layers)
         return (wide * (wide.square().mean(-1, keepdim=True) + EPS).rsqrt()).to(layers.dtype)
 
-    def _blocks(self) -> list[tuple[Tensor, ...]]:
-        """L^h_{m,i}, D x D each, by offset i. Cut at once: each cut of its own would get a gradient of the whole."""
-        blocks = self.weight.unflatten(1, (self.layers * self.window, -1)).unbind(1)
-        return [blocks[offset :: self.window] for offset in range(self.window)]
+    def _products(self, states: Float[Tensor, "B T L W D"], first: int) -> Float[Tensor, "B T D"]:
+        """sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, where the states begin with those of the offset i = first."""
+        weight = self.weight.unflatten(1, (self.layers, self.window, -1))
+        return widen(F.linear(states.flatten(2), weight[:, :, first : first + states.shape[3]].flatten(1)))
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Hidden states of some positions and of those before them that their blocks reach, and which may be read."""
+    """The states that the block of each position reads, by layer and offset: row t holds those of t, t-1, ..."""
 
-    layers: Float[Tensor, "B R L D"]  # rows R = before + T: offset i of position t is row before + t - i
-    before: int  # W - 1, or 0 where no position was seen earlier
-    real: Bool[Tensor, "B T W"]
+    layers: Float[Tensor, "B T L W D"]
 
     @staticmethod
     def of(
-        layers: Float[Tensor, "B N L D"],
-        mask: Bool[Tensor, "B N"],
-        documents: Int[Tensor, "B N"],
-        positions: Int[Tensor, " T"],
-        window: int,
+        layers: Float[Tensor, "B R L D"], mask: Bool[Tensor, "B R"], documents: Int[Tensor, "B R"], window: int
     ) -> Windows:
-        """Of some consecutive positions; not real is what comes before the start, another document, padding."""
-        offsets = torch.arange(window, device=positions.device)
-        earlier = positions[:, None] - offsets  # T W
-        inside, earlier = earlier >= 0, earlier.clamp(min=0)
-        real = inside & mask[:, earlier] & (documents[:, earlier] == documents[:, positions, None])
-        if layers.shape[1] == len(positions):  # all that was ever seen: nothing to choose, so nothing to copy
-            return Windows(layers, 0, real)
-        rows = torch.cat([positions[:1] - offsets[1:].flip(0), positions])
-        return Windows(layers[:, rows.clamp(min=0)], window - 1, real)
+        """Of the last T positions of R = W - 1 + T. Zeros stand for padding and for states of another document."""
+        count, before = layers.shape[1] - window + 1, window - 1
+        same = documents.unfold(1, window, 1) == documents[:, before:, None]
+        real = (mask.unfold(1, window, 1) & same).flip(-1)  # B T W
+        states = torch.stack([layers[:, before - i : before - i + count] for i in range(window)], dim=3)
+        return Windows(states.where(real[:, :, None, :, None], 0))
 
     @staticmethod
     def single(layers: Float[Tensor, "B T L D"]) -> Windows:
         """Windows of one position each."""
-        return Windows(layers, 0, torch.ones((*layers.shape[:2], 1), dtype=torch.bool, device=layers.device))
-
-    def products(self, blocks: Sequence[Sequence[Tensor]]) -> Float[Tensor, "B T D"]:
-        """sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, for the blocks of as many offsets i as the windows reach."""
-        batch, positions, width = self.real.shape
-        total = widen(self.layers.new_zeros((batch, positions, self.layers.shape[-1])))
-        for offset, matrices in enumerate(blocks[:width]):
-            missing = min(positions, max(0, offset - self.before))  # positions whose row would be before the start
-            start = max(0, self.before - offset)
-            terms = (widen(F.linear(self.layers[..., m, :], matrix)) for m, matrix in enumerate(matrices))
-            product = functools.reduce(torch.add, terms)[:, start : start + positions - missing]
-            total = total + F.pad(product, (0, 0, missing, 0)).where(self.real[..., offset, None], 0)
-        return total
+        return Windows(layers[..., None, :])

@@ -96,10 +96,12 @@ class Projection(nn.Linear):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, base: Tensor | None = None) -> Tensor:
+        """L^f(q), added to a `base` where one is given."""
         product = self._product(input)
-        if self.skip:
-            return torch.add(input[..., : self.out_features], product, alpha=1 / self.divisor)
+        base = input[..., : self.out_features] if self.skip else base
+        if base is not None:
+            return torch.add(base, product, alpha=1 / self.divisor)
         return product if self.divisor == 1.0 else product / self.divisor
 
     def folded(self) -> tuple[Tensor, Tensor | None]:

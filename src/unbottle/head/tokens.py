@@ -9,7 +9,6 @@ from typing import TypeVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from unbottle.ops import Words, float16_widened, widen
 
@@ -120,9 +119,10 @@ class Tokens:
 
     def mean(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
         """Token scores -> word scores, the mean over the occurrences a position sees: f . mean(e) = mean(f . e)."""
-        visible = self.visible.expand_as(scores)
-        total = self._sum(widen(scores).where(visible, 0))
-        return total / self._sum(visible.to(total.dtype)).clamp(min=1)
+        scores, size = widen(scores), scores.shape[-1]
+        column = self.first[:, None].where(self.visible, size).expand_as(scores)  # what is not seen goes to a spare one
+        means = scores.new_zeros((*scores.shape[:-1], size + 1))
+        return means.scatter_reduce(-1, column, scores, "mean", include_self=False)[..., :size]
 
     def logsumexp(self, scores: Float[Tensor, "B T N"]) -> Float[Tensor, "B T N"]:
         """Token scores -> word scores, the log of the sum of exp over the occurrences a position sees."""
@@ -138,11 +138,7 @@ class Tokens:
 
 
 def first_occurrence(ids: Int[Tensor, "B N"], group: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Column of the first token with the same id and group. Two stable sorts: by id, then by group."""
-    order = ids.argsort(dim=1, stable=True)
-    order = order.gather(1, group.gather(1, order).argsort(dim=1, stable=True))
-    ordered, grouped = ids.gather(1, order), group.gather(1, order)
-    new = F.pad((ordered[:, 1:] != ordered[:, :-1]) | (grouped[:, 1:] != grouped[:, :-1]), (1, 0), value=True)
-    columns = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-    start = columns.where(new, 0).cummax(dim=1).values if ids.shape[1] else columns
-    return torch.empty_like(ids, dtype=torch.long).scatter(1, order, order.gather(1, start))
+    """Column of the first token with the same id and group: in a stable order, the first of those that are equal."""
+    words = ids + (group.long() << 32)
+    ordered, order = words.sort(dim=1, stable=True)
+    return order.gather(1, torch.searchsorted(ordered, words))

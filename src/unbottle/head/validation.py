@@ -9,6 +9,7 @@ from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
 from unbottle.head.embedding import Embedding
 from unbottle.head.inputs import Source, States
+from unbottle.ops import is_accelerator
 
 
 def check_embedding(config: HeadConfig, embedding: Embedding, layers: Tensor) -> None:
@@ -26,7 +27,12 @@ def check_embedding(config: HeadConfig, embedding: Embedding, layers: Tensor) ->
     config.method.check(encoder_decoder=config.encoder_decoder, vocabulary=vocabulary)
 
 
-def check_states(config: HeadConfig, states: States, past: Past | None, vocabulary: int, remembered: list[str]) -> None:
+def scans(values: Tensor, *, strict: bool) -> bool:
+    """Whether to look at ids and masks. The host of an accelerator would have to wait: only in strict mode."""
+    return not _skip(values) and (strict or not is_accelerator(values.device))
+
+
+def check_states(config: HeadConfig, states: States, past: Past | None, remembered: list[str]) -> None:
     expected = (config.block[0], config.hidden_size)
     if states.layers.ndim != 4 or tuple(states.layers.shape[2:]) != expected:
         raise ValueError(
@@ -42,13 +48,17 @@ def check_states(config: HeadConfig, states: States, past: Past | None, vocabula
         raise ValueError(f"a batch of {batch} rows goes on from a past of {past.batch_size} rows.")
     if past is not None and past.tensors and set(past.tensors) != set(remembered):
         raise ValueError(f"this past remembers {sorted(past.tensors)}; a head of {config.method} needs {remembered}.")
-    if states.readable is not None and states.mask is not None and not _skip(states.ids):
-        _refuse_readable_padding(states.readable & ~states.mask)
-    readable = states.mask if states.readable is None else states.readable
-    _check_ids("ids", states.ids, readable, vocabulary)
 
 
-def check_source(config: HeadConfig, source: Source | None, batch: int, vocabulary: int) -> None:
+def scan_states(states: States, vocabulary: int) -> None:
+    """What looks at the values of ids and masks."""
+    mask, readable = states.mask, states.mask if states.readable is None else states.readable
+    if mask is not None and readable is not None and mask is not readable:
+        _refuse_readable_padding(readable & ~mask)
+    check_ids("ids", states.ids, readable, vocabulary)
+
+
+def check_source(config: HeadConfig, source: Source | None, batch: int) -> None:
     if source is None:
         raise ValueError(f"method {str(config.method)!r} reads the encoder input: give a source (ids, mask, states).")
     size = config.source_size or config.hidden_size
@@ -56,7 +66,6 @@ def check_source(config: HeadConfig, source: Source | None, batch: int, vocabula
         raise ValueError(f"source states have shape {tuple(source.states.shape)}: expected ({batch}, tokens, {size}).")
     for name in ("ids", "mask"):
         _check_shape(f"source {name}", getattr(source, name), tuple(source.states.shape[:2]), flags=name == "mask")
-    _check_ids("source ids", source.ids, source.mask, vocabulary)
 
 
 def check_dtype(name: str, values: Tensor, own: Tensor | None) -> None:
@@ -110,15 +119,16 @@ def _check_shape(name: str, tensor: Tensor | None, shape: tuple[int, ...], *, fl
         raise ValueError(f"{name} is {tensor.dtype}, expected {'torch.bool' if flags else 'whole numbers'}.")
 
 
-def _check_ids(name: str, ids: Tensor, readable: Tensor | None, vocabulary: int) -> None:
-    if _skip(ids):
+def check_ids(name: str, ids: Tensor, readable: Tensor | None, vocabulary: int) -> None:
+    """Words of the vocabulary, wherever they are readable."""
+    if not ids.numel():
         return
-    outside = (ids < 0) | (ids >= vocabulary)
-    wrong = ids[outside if readable is None else outside & readable]
-    if wrong.numel():
-        raise ValueError(
-            f"{name} contain {int(wrong[0])}: the vocabulary has words 0 to {vocabulary - 1}; mask what is padding."
-        )
+    words = ids if readable is None else ids.where(readable, 0)
+    for extreme in map(int, words.aminmax()):
+        if not 0 <= extreme < vocabulary:
+            raise ValueError(
+                f"{name} contain {extreme}: the vocabulary has words 0 to {vocabulary - 1}; mask what is padding."
+            )
 
 
 def _skip(values: Tensor) -> bool:

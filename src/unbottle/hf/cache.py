@@ -18,7 +18,7 @@ class StaticPast(Past):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.length = torch.zeros((), dtype=torch.long)
+        self.length = _fixed(torch.zeros((), dtype=torch.long))
         self.at = torch.zeros(0, dtype=torch.long)
 
     def __len__(self) -> int:
@@ -27,7 +27,8 @@ class StaticPast(Past):
     def advance(self, count: int, device: torch.device) -> Tensor:
         if not torch.compiler.is_compiling() and len(self) + count > self.size:
             raise ValueError(f"a static cache of {self.size} positions can not take {len(self)} + {count}.")
-        self.length = self.length.to(device)
+        if self.length.device != device:
+            self.length = _fixed(self.length.to(device))
         self.at = torch.arange(count, device=device) + self.length
         self.length.add_(count)
         return self.at
@@ -35,9 +36,17 @@ class StaticPast(Past):
     def push(self, **new: Tensor) -> dict[str, Tensor]:
         for name, tensor in new.items():
             if name not in self.tensors:
-                self.tensors[name] = tensor.new_zeros((tensor.shape[0], self.size, *tensor.shape[2:]))
+                self.tensors[name] = _fixed(tensor.new_zeros((tensor.shape[0], self.size, *tensor.shape[2:])))
             self.tensors[name].index_copy_(1, self.at, tensor)
         return {name: self.tensors[name] for name in new}
+
+    known_length = None
+
+    def recent(self, name: str, count: int) -> Tensor:
+        tensor = self.tensors[name]
+        rows = self.length - count + torch.arange(count, device=tensor.device)
+        missing = (rows < 0).view(-1, *[1] * (tensor.ndim - 2))
+        return tensor.index_select(1, rows.clamp(min=0)).masked_fill(missing, 0)
 
     def latest(self, name: str) -> Tensor:
         return self.tensors[name].index_select(1, (self.length - 1).clamp(min=0)[None])  # zeros, where all is cropped
@@ -48,6 +57,13 @@ class StaticPast(Past):
         self.length.fill_(length)
         if not length:
             self.source = {}
+
+
+def _fixed(tensor: Tensor) -> Tensor:
+    """Memory that stays where it is: a compiled graph that writes into it may still be a CUDA graph."""
+    if not torch.compiler.is_compiling():
+        torch._dynamo.mark_static_address(tensor)
+    return tensor
 
 
 class WithHeadState:

@@ -66,8 +66,8 @@ def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -
         count = int(lengths[-1]) if position_ids is None else position_ids.shape[1]
         places = torch.arange(count, device=lengths.device)
         return torch.searchsorted(lengths[1:-1].long().contiguous(), places, right=True)[None]
-    if position_ids is None or position_ids.ndim != 2:
-        return None
+    if position_ids is None or position_ids.ndim != 2 or position_ids.shape[1] == 1:
+        return None  # one position goes on with the document of the last
     restarts = F.pad(position_ids[:, 1:] <= position_ids[:, :-1], (1, 0))
     documents = restarts.long().cumsum(1)
     if past is not None and past.tensors:

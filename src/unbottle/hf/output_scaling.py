@@ -30,10 +30,10 @@ class Quirks:
 
     @staticmethod
     def of(config: PretrainedConfig) -> Quirks:
-        decoder = config.get_text_config(decoder=True)
+        values = vars(config.get_text_config(decoder=True))
 
         def number(names: tuple[str, ...]) -> float | None:
-            return next((getattr(decoder, name) for name in names if getattr(decoder, name, None)), None)
+            return next((values[name] for name in names if values.get(name)), None)
 
         scale = number(MULTIPLY) or 1.0
         divisor = number(DIVIDE) or 1.0

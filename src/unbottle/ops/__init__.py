@@ -1,9 +1,10 @@
 """Functions on tensors: sets of words, logits, deterministic top-k, sampled products. Imports torch only."""
 
 from unbottle.ops.additive_attention import additive
+from unbottle.ops.device import at_once, is_accelerator
 from unbottle.ops.inplace_logits import InPlaceLogits, Tape, Workspace
 from unbottle.ops.logits import DenseLogits, Logits, Words, Write, top
-from unbottle.ops.numerics import float16_widened, logaddexp, logsumexp, product_dtype, widen, without_autocast
+from unbottle.ops.numerics import float16_widened, logaddexp, logsumexp, product_dtype, wide, widen, without_autocast
 from unbottle.ops.sampled_matmul import WeightGradient, dots
 
 __all__ = [
@@ -16,12 +17,15 @@ __all__ = [
     "Workspace",
     "Write",
     "additive",
+    "at_once",
     "dots",
     "float16_widened",
+    "is_accelerator",
     "logaddexp",
     "logsumexp",
     "product_dtype",
     "top",
+    "wide",
     "widen",
     "without_autocast",
 ]

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from unbottle.ops.device import at_once, is_accelerator
 from unbottle.ops.numerics import without_autocast
 
 BLOCK = 2**20  # numbers of all pairs x D that exist at once
@@ -66,9 +67,9 @@ class Additive(torch.autograd.Function):
 def _parts(query: Tensor, key: Tensor, visible: Tensor | None) -> list[Part]:
     """Some positions at a time, each with the keys up to the last that one of them sees."""
     positions, keys = query.shape[1], key.shape[1]
-    step = max(1, BLOCK // max(1, key.numel()))
+    step = max(1, at_once(BLOCK, key.device) // max(1, key.numel()))
     ends = [keys] * positions
-    if visible is not None and keys and positions and not visible.is_meta:
+    if visible is not None and keys and positions and not visible.is_meta and not is_accelerator(visible.device):
         columns = torch.arange(1, keys + 1, device=visible.device)
         ends = (visible.any(0) * columns).amax(-1).expand(positions).tolist()
     starts = range(0, positions, step)

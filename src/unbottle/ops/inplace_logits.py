@@ -10,10 +10,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unbottle.ops import triton
+from unbottle.ops.device import at_once, is_accelerator
 from unbottle.ops.logits import Words, Write, highest
 
 ROOM = 2  # memory that is larger than needed by more than this is not kept: training after an evaluation needs less
@@ -123,21 +124,19 @@ class InPlaceLogits:
 
     @torch.no_grad()
     def at(self, words: Words) -> Float[Tensor, "B T S"]:
-        ids = words.expanded(self._grid.shape[1])
-        values = self._grid.gather(-1, ids)
+        values = self._grid.gather(-1, words.expanded(self._grid.shape[1]))
         leaf = self._tape.leaf(values if self._subtracted is None else values + self._subtracted[..., None])
-        target = words.target(self._size).expand_as(ids)
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
             if (gradient := self._tape.gradient(leaf)) is not None:
-                self._grid.scatter_add_(-1, target, gradient * inverse)
+                self._grid.scatter_add_(-1, words.target(self._size).expand_as(leaf), gradient * inverse)
 
         self._remember(undo)
         return leaf
 
     @torch.no_grad()
     def top(self, k: int) -> Words:
-        self._grid[..., self._size :] = -torch.inf  # then whole rows can be read, which is faster
+        self._grid[..., self._size :].fill_(-torch.inf)  # then whole rows can be read, which is faster
         return highest(self._grid, min(k, self._size))
 
     @torch.no_grad()
@@ -183,22 +182,30 @@ class InPlaceLogits:
         if triton.implementation(self._grid) is not None:  # the logits stay until they become their gradient
             self._log_Z = self._tape.leaf(self._read_log_Z())
             return
-        self._grid[..., self._size :] = -torch.inf
-        some = self._values[..., :: max(1, self._size // SAMPLE)]
-        before = some.amax(-1)
-        if not before.isfinite().all():
-            some = self._values
-            before = some.amax(-1)
+        self._grid[..., self._size :].fill_(-torch.inf)
+        before, column = self._finite_column()
         torch.log_softmax(self._grid, -1, out=self._grid)
-        self._log_Z = self._tape.leaf(before - some.amax(-1))  # the same column, before and after
+        self._log_Z = self._tape.leaf((before - self._grid.gather(-1, column))[..., 0])
         self._subtracted = self._log_Z
+
+    def _finite_column(self) -> tuple[Float[Tensor, "B T 1"], Int[Tensor, "B T 1"]]:
+        """A logit of each position that is not -inf, and its column: where to learn what normalisation subtracts."""
+        if not is_accelerator(self._grid.device):
+            step = max(1, self._size // SAMPLE)
+            before, column = self._values[..., ::step].max(-1, keepdim=True)
+            if before.isfinite().all():
+                return before, column * step
+        best: tuple[Tensor, Tensor] = self._values.max(-1, keepdim=True)
+        return best
 
     def _read_log_Z(self) -> Float[Tensor, "B T"]:
         """log Z of logits that stay as they are, a few rows at a time: their exponentials fit into a cache."""
         if self._read is None:
             rows = self._values.flatten(0, 1)
-            fast = triton.implementation(rows)
-            parts = [part.logsumexp(-1) for part in rows.split(READ)] if fast is None else [fast.logsumexp(rows)]
+            if (fast := triton.implementation(rows)) is not None:
+                parts = [fast.logsumexp(rows)]
+            else:
+                parts = [part.logsumexp(-1) for part in rows.split(at_once(READ, rows.device))]
             self._read = torch.cat(parts).view(self._values.shape[:2])
         return self._read
 

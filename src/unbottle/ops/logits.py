@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbottle.ops import triton
+from unbottle.ops.device import is_accelerator
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,47 @@ def top(values: Tensor, k: int) -> Tensor:
     """
     if (fast := triton.implementation(values)) is not None:
         return fast.top(values, k)
-    values = values.detach()
-    width = values.shape[-1]
-    best, columns = values.topk(min(k + 1, width), dim=-1)
+    values, width = values.detach(), values.shape[-1]
+    if k >= width:
+        return torch.arange(width, device=values.device).expand(values.shape).clone()
+    if is_accelerator(values.device):
+        return _without_looking(values, k)
+    best, columns = _largest(values, k + 1)
     columns = columns[..., :k]
-    if k < width:
-        tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
-        if tied.any():
-            columns = columns.clone()
-            columns[tied] = _lowest_of_ties(values[tied], k)
+    tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
+    if tied.any():
+        columns = columns.clone()
+        columns[tied] = _lowest_of_ties(values[tied], k)
     return columns.sort(dim=-1).values
+
+
+BLOCK = 32  # columns of which only the maximum is looked at first
+
+
+def _largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`values.topk(k)`; of wide rows by way of blocks, because the k with the largest maxima hold the k largest values.
+
+    Where the k-th value ties with others, any of their columns may be chosen.
+    """
+    width = values.shape[-1]
+    if width % BLOCK or width < 8 * BLOCK * k or not values.is_contiguous():
+        best: tuple[Tensor, Tensor] = values.topk(k, dim=-1)
+        return best
+    blocks = values.view(-1, width // BLOCK, BLOCK)
+    chosen = blocks.amax(-1).topk(k, dim=-1, sorted=False).indices
+    row = torch.arange(len(blocks), device=values.device)[:, None]
+    largest, place = blocks[row, chosen].flatten(1).topk(k, dim=-1)
+    columns = chosen.gather(-1, place // BLOCK) * BLOCK + place % BLOCK
+    shape = (*values.shape[:-1], k)
+    return largest.view(shape), columns.view(shape)
+
+
+def _without_looking(values: Tensor, k: int) -> Tensor:
+    """`top` on a device whose host must not wait: what ties with the k-th value is ordered by its column."""
+    limit = values.topk(k, dim=-1).values[..., -1:]
+    columns = torch.arange(0, -values.shape[-1], -1, dtype=torch.float32, device=values.device)  # exact below 2^24
+    order = columns.where(values == limit, torch.inf).where(~(values < limit), -torch.inf)
+    return order.topk(k, dim=-1).indices.sort(dim=-1).values
 
 
 CANDIDATES = 64  # beyond k, to look for ties among; four times as many while these do not hold them all

@@ -30,9 +30,14 @@ def _autocasts(like: Tensor) -> bool:
     return not like.is_meta and torch.is_autocast_enabled(like.device.type)
 
 
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """float32 for bf16 and fp16, otherwise the same: the dtype of logits and of sums of gradients."""
+    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+
+
 def widen(values: Tensor) -> Tensor:
     """float32 for bf16 and fp16, otherwise unchanged."""
-    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+    return values.to(wide(values.dtype))
 
 
 def logsumexp(values: Tensor, dim: int) -> Tensor:

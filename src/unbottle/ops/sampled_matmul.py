@@ -19,7 +19,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from unbottle.ops import triton
-from unbottle.ops.numerics import product_dtype
+from unbottle.ops.device import at_once, is_accelerator
+from unbottle.ops.numerics import product_dtype, wide
 
 
 def dots(
@@ -28,33 +29,50 @@ def dots(
     ids: Int[Tensor, "B #T S"],
     into: WeightGradient | None = None,
 ) -> Float[Tensor, "B T S"]:
-    """f . w_x for the words of each position. The gradient of the weight is added to `into` where that is given."""
-    if torch.compiler.is_compiling():
-        rows = weight[ids]
-        return f @ rows[:, 0].mT if ids.shape[1] == 1 else (rows @ f[..., None])[..., 0]
+    """f . w_x for the words of each position. The gradient of the weight is added to `into` where that is given.
+
+    Where products have another dtype than the weight, the rows that are read are cast, never the whole weight.
+    """
+    f = f.to(product_dtype(weight))
     if not ids.shape[-1]:
         return f[..., :0]
-    dtype = product_dtype(weight)
-    f, weight = f.to(dtype), weight.to(dtype)
-    shared = ids.shape[1] == 1 and f.shape[1] != 1
-    result: Tensor = (SharedDots if shared else OwnDots).apply(f, weight, ids, into)
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return shared_dots(f, weight, ids[:, 0]) if ids.shape[1] == 1 else own_dots(f, weight, ids)
+    result: Tensor = (SharedDots if ids.shape[1] == 1 else OwnDots).apply(f, weight, ids, into)
     return result
 
 
-class SharedDots(torch.autograd.Function):
+def shared_dots(
+    f: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "B S"]
+) -> Float[Tensor, "B T S"]:
     """All positions of a row look at the same words: one small matrix product per row."""
+    return f @ weight[ids].to(f.dtype).mT
+
+
+def own_dots(
+    f: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "B T S"]
+) -> Float[Tensor, "B T S"]:
+    """Each position looks at words of its own: a product of which only some entries are computed."""
+    if torch.compiler.is_compiling():
+        return (weight[ids].to(f.dtype) @ f[..., None])[..., 0]
+    return sampled(f.flatten(0, 1), weight, ids.flatten(0, 1)).view(ids.shape)
+
+
+class SharedDots(torch.autograd.Function):
+    """`shared_dots` and its gradients."""
 
     @staticmethod
     def forward(ctx: Any, f: Tensor, weight: Tensor, ids: Tensor, into: WeightGradient | None) -> Tensor:
+        ids = ids[:, 0]
         ctx.save_for_backward(f, weight, ids)
         ctx.into = into
-        return f @ weight[ids[:, 0]].mT
+        return shared_dots(f, weight, ids)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         f, weight, ids = ctx.saved_tensors
-        to_f = gradient @ weight[ids[:, 0]] if ctx.needs_input_grad[0] else None
+        to_f = gradient @ weight[ids].to(f.dtype) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
             return to_f, None, None, None
         words = (gradient.mT @ f).flatten(0, 1)  # a word that stands twice in the row gets both
@@ -62,24 +80,22 @@ class SharedDots(torch.autograd.Function):
 
 
 class OwnDots(torch.autograd.Function):
-    """Each position looks at words of its own: a product of which only some entries are computed."""
+    """`own_dots` and its gradients."""
 
     @staticmethod
     def forward(ctx: Any, f: Tensor, weight: Tensor, ids: Tensor, into: WeightGradient | None) -> Tensor:
         ctx.save_for_backward(f, weight, ids)
         ctx.into = into
-        flat = f.flatten(0, 1)
-        return sampled(flat, weight, ids.expand(-1, f.shape[1], -1).flatten(0, 1)).view(*f.shape[:2], ids.shape[-1])
+        return own_dots(f, weight, ids)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         f, weight, ids = ctx.saved_tensors
-        ids = ids.expand(-1, f.shape[1], -1).flatten(0, 1)
-        flat, gradient = f.flatten(0, 1), gradient.flatten(0, 1)
+        ids, flat, gradient = ids.flatten(0, 1), f.flatten(0, 1), gradient.flatten(0, 1)
         to_f = None
         if ctx.needs_input_grad[0]:
-            to_f = sampled_rows(gradient.to(weight.dtype), weight, ids).view_as(f)
+            to_f = sampled_rows(gradient.to(weight.dtype), weight, ids).to(f.dtype).view_as(f)
         if not ctx.needs_input_grad[1]:
             return to_f, None, None, None
         return to_f, _gathered(ctx, weight, lambda into: into.add_sampled(Sampled(ids, gradient, flat))), None, None
@@ -103,14 +119,15 @@ def sampled(f: Float[Tensor, "P D"], weight: Float[Tensor, "V D"], ids: Int[Tens
     """Entry (p, s) is f_p . w of ids[p, s]."""
     if (fast := triton.implementation(f)) is not None:
         return fast.sampled(f, weight, ids)
-    if _has_kernels(f) and ids.shape[1] <= len(weight):  # torch refuses patterns with more entries than the product
+    if _has_kernels(weight) and len(f) and ids.shape[1] <= len(weight):  # torch refuses larger patterns
+        f = f.to(weight.dtype)
         starts = torch.arange(len(ids) + 1, device=f.device) * ids.shape[1]
         pattern = _csr(starts, ids.flatten(), f.new_zeros(ids.numel()), (len(ids), len(weight)))
         products: Tensor = torch.sparse.sampled_addmm(pattern, f, weight.mT, beta=0.0)
         return products.values().view(ids.shape)
-    step = max(1, BLOCK // max(1, ids.shape[1] * f.shape[1]))
+    step = max(1, at_once(BLOCK, f.device) // max(1, ids.shape[1] * f.shape[1]))
     pairs = zip(f.split(step), ids.split(step), strict=True)
-    return torch.cat([(weight[words] @ rows[..., None])[..., 0] for rows, words in pairs])
+    return torch.cat([(weight[words].to(f.dtype) @ rows[..., None])[..., 0] for rows, words in pairs])
 
 
 def sampled_rows(
@@ -142,11 +159,11 @@ def add_sampled(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> None
         for entry in entries:
             fast.add_sampled(total, entry.ids, entry.gradient, entry.f)
         return
-    if all(_has_kernels(entry.f) and entry.f.dtype == total.dtype for entry in entries):
+    if _has_kernels(total):
         _add_at_once(total, entries)
         return
     for entry in entries:
-        step = max(1, BLOCK // max(1, entry.ids.shape[1] * entry.f.shape[1]))
+        step = max(1, at_once(BLOCK, total.device) // max(1, entry.ids.shape[1] * entry.f.shape[1]))
         for ids, gradient, f in zip(
             entry.ids.split(step), entry.gradient.split(step), entry.f.split(step), strict=True
         ):
@@ -159,14 +176,16 @@ def _add_at_once(total: Float[Tensor, "V D"], entries: Sequence[Sampled]) -> Non
     gradient = torch.cat([entry.gradient.flatten() for entry in entries]).to(total.dtype)
     firsts = itertools.accumulate((len(entry.f) for entry in entries), initial=0)
     rows = torch.cat([entry.rows + first for entry, first in zip(entries, firsts, strict=False)])
-    f = torch.cat([entry.f for entry in entries])
+    f = torch.cat([entry.f for entry in entries]).to(total.dtype)
     order = words.argsort(stable=True)
     starts = F.pad(words.bincount(minlength=len(total)).cumsum(0), (1, 0))
     total.addmm_(_csr(starts, rows[order], gradient[order], (len(total), len(f))), f)
 
 
 def _has_kernels(like: Tensor) -> bool:
-    return like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64) and like.numel() > 0
+    """Whether there are sparse kernels for this weight."""
+    on_cpu = like.device.type == "cpu" and not is_accelerator(like.device)
+    return on_cpu and like.dtype in (torch.float32, torch.float64)
 
 
 def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -190,7 +209,7 @@ class WeightGradient:
 
     def __init__(self, weight: Float[Tensor, "V D"]) -> None:
         self._weight = weight
-        self._dtype = torch.promote_types(weight.dtype, torch.float32)
+        self._dtype = wide(weight.dtype)
         self._total: Tensor | None = None
         self._rows: list[tuple[Tensor, Tensor]] = []
         self._sampled: list[Sampled] = []
@@ -209,6 +228,9 @@ class WeightGradient:
             self._total = gradient.mT @ rows
         elif rows.dtype == self._dtype:
             self._sum().addmm_(gradient.mT, rows)
+        elif rows.is_cuda:  # the one device that adds in float32 what it multiplies in half precision
+            total = self._sum()
+            torch.addmm(total, gradient.mT, rows, out_dtype=self._dtype, out=total)
         else:
             self._sum().add_(gradient.mT @ rows)
         self._add_waiting(limit=self._weight.numel() // WAITING)
