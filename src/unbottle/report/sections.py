@@ -286,7 +286,7 @@ def perplexity_section(title: str, models: Mapping[str, Sequence[Json]]) -> Sect
 def _differences(models: Mapping[str, Sequence[Json]], names: Mapping[str, str]) -> dict[str, object] | None:
     """Perplexities relative to those of the first model; None if there is no other."""
     (first, baseline), *others = models.items()
-    dots = []
+    dots: list[Dot] = []
     for model, runs in others:
         losses = {"all tokens": ([run["loss"] for run in runs], [run["loss"] for run in baseline])} | {
             heading: (_losses(runs, name), _losses(baseline, name)) for name, heading in names.items()
