@@ -12,7 +12,6 @@ from random import Random
 from statistics import fmean
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedTokenizerBase
@@ -124,7 +123,7 @@ def sentences() -> list[str]:
 class StoredContexts:
     """Contexts as hidden states of a frozen backbone, padded on the left; only heads are computed from here on."""
 
-    layers: Float[Tensor, "B T L D"]
+    layers: Tensor  # B T L D
     ids: Tensor  # B T
     mask: Tensor  # B T
     words: Tensor  # B 4: answers, then the two others
@@ -155,8 +154,8 @@ class StoredContexts:
                 progress(min(start + READ, len(ids)), len(ids), "reading ambiguous contexts")
         return cls(layers=torch.cat(layers), ids=ids, mask=mask, words=torch.tensor(words))
 
-    def log_probabilities(self, model: HeadMixin, chosen: Tensor) -> Float[Tensor, "B 4"]:
-        """Of the four words of each chosen context, at its end."""
+    def log_probabilities(self, model: HeadMixin, chosen: Tensor) -> Tensor:
+        """Of the four words of each chosen context, at its end: B 4."""
         here = states(self.layers[chosen], self.ids[chosen], self.mask[chosen], None, past=None)
         prediction = model._predict(here, past=None, labels=None, num_items=None, logits_to_keep=1, skip_logits=False)
         assert prediction.logits is not None

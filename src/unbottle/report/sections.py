@@ -201,7 +201,7 @@ def group_table(groups: Mapping[str, Json]) -> Table:
     for name in (name for name in TOKENS if name in groups):
         models, share = groups[name]["models"], groups[name]["share"]
         perplexities = [Estimate.of(models[model]["perplexity"]).show() for model in SHOWN]
-        guesses = [f"{100 * fmean(models[model]['accuracy']):.0f}" for model in ("softmax", "cpr")]
+        guesses = [f"{100 * fmean(models[model]['accuracy']):.1f}" for model in ("softmax", "cpr")]
         rows.append([tip(TOKENS[name], f"{share:.0%} of the tokens"), *perplexities, " → ".join(guesses) + " %"])
     header = [tip("perplexity of", PERPLEXITY), "as it is", "softmax", "CPR", tip("first guess right", "softmax → CPR")]
     return Table(header, rows)
@@ -286,7 +286,7 @@ def perplexity_section(title: str, models: Mapping[str, Sequence[Json]]) -> Sect
 def _differences(models: Mapping[str, Sequence[Json]], names: Mapping[str, str]) -> dict[str, object] | None:
     """Perplexities relative to those of the first model; None if there is no other."""
     (first, baseline), *others = models.items()
-    dots = []
+    dots: list[Dot] = []
     for model, runs in others:
         losses = {"all tokens": ([run["loss"] for run in runs], [run["loss"] for run in baseline])} | {
             heading: (_losses(runs, name), _losses(baseline, name)) for name, heading in names.items()
