@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -68,7 +68,14 @@ def eval_completion(
     from unbottle.cli.output import config_of, prepare, write_run
 
     lengths = numbers(prompts)
-    settings = {"prompts": lengths, "words": words, "top_k": top_k, "samples": samples, "draws": draws, "seed": seed}
+    settings: dict[str, Any] = {
+        "prompts": lengths,
+        "words": words,
+        "top_k": top_k,
+        "samples": samples,
+        "draws": draws,
+        "seed": seed,
+    }
     settings |= {"batch": batch}
     files = {"data": data, "column": text_column, "part": part, "from": None if from_file is None else str(from_file)}
     run_config = config_of(
