@@ -41,7 +41,7 @@ def format_contexts(contexts: Json) -> str:
             [word, "possible" if place < 2 else "", *(bar(probabilities[place]) for probabilities in values.values())]
             for place, word in enumerate(shown["words"])
         ]
-        blocks.append(f"{shown['prompt']} ...\n{Table(['', '', *map(HEADS.get, values)], rows).text()}")
+        blocks.append(f"{shown['prompt']} ...\n{Table(['', '', *(HEADS[name] for name in values)], rows).text()}")
     rows = [
         [
             HEADS[name],

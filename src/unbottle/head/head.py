@@ -279,7 +279,8 @@ class Head(Learnt):
         if self.L_h is not None:
             past.push(layers=self.L_h.read(states.layers))
             reach = len(positions) + self.L_h.window - 1
-            windows = Windows.of(*(past.recent(name, reach) for name in WINDOW), self.L_h.window)
+            layers, recent_mask, recent_documents = (past.recent(name, reach) for name in WINDOW)
+            windows = Windows.of(layers, recent_mask, recent_documents, self.L_h.window)
             q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
         keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
         return replace(
