@@ -33,7 +33,7 @@ def parts(name: str, value: Any) -> Iterator[Hashable]:
             yield name, "wbwr", method.wbwr is not None
             yield from ((name, letter, letter in method.letters) for letter in LETTERS)
             return
-    yield name, value if isinstance(value, Hashable) else repr(value)
+    yield name, repr(value)  # a frozen dataclass with a dict in it claims to be hashable
 
 
 def pairs(row: Mapping[str, Any]) -> set[Hashable]:
