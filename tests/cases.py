@@ -218,7 +218,7 @@ class Case:
             names = {name for name in given if name.startswith(("L.", "prior."))} | ({"L_h.weight"} & set(given))
             return {name: widths[name.rpartition(".")[0]] ** 0.5 for name in names}
         if self.config.form == "steady":
-            tamed = ("C", "E", "R1", "R2", "R3", "PD", "LD", "PE", "LE", "I1", "I2")
+            tamed = ("C", "E", "K", "R1", "R2", "R3", "PD", "LD", "PE", "LE", "I1", "I2")
             return {name: SIZE**0.25 for name in given if name.startswith("L.") and name.split(".")[1] in tamed}
         return {}
 

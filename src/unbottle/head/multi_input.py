@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbottle.ops import widen
+from unbottle.ops.device import at_once
 
 EPS = 1e-6  # a state of zeros stays one
 
@@ -44,11 +46,11 @@ class MultiInput(nn.Module):
 
         `before` is such a sum, to be added to the products of `windows`.
         """
-        total = self._products(windows.layers, 0)
+        sums = [self._sums(states, carry) for states in windows.parts()]
+        total, *later = (torch.cat(parts, dim=1) if len(sums) > 1 else parts[0] for parts in zip(*sums, strict=True))
         total = total if before is None else total + before
         block = F.gelu(torch.add(self.bias, total, alpha=1 / self.divisor), approximate="tanh")
-        later = self._products(windows.layers[..., : self.window - 1, :], 1) if carry else None
-        return torch.cat([h, block.to(h.dtype)], dim=-1), later
+        return torch.cat([h, block.to(h.dtype)], dim=-1), later[0] if carry else None
 
     def read(self, layers: Float[Tensor, "*P L D"]) -> Float[Tensor, "*P L D"]:
         """States as the block reads them."""
@@ -57,30 +59,47 @@ class MultiInput(nn.Module):
         wide = widen(layers)
         return (wide * (wide.square().mean(-1, keepdim=True) + EPS).rsqrt()).to(layers.dtype)
 
+    def _sums(self, states: Float[Tensor, "B T L W D"], carry: bool) -> list[Float[Tensor, "B T D"]]:
+        """The products of these states, and with `carry` those in the block of a position that comes after each."""
+        total = self._products(states, 0)
+        return [total, self._products(states[..., : self.window - 1, :], 1)] if carry else [total]
+
     def _products(self, states: Float[Tensor, "B T L W D"], first: int) -> Float[Tensor, "B T D"]:
         """sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, where the states begin with those of the offset i = first."""
         weight = self.weight.unflatten(1, (self.layers, self.window, -1))
         return widen(F.linear(states.flatten(2), weight[:, :, first : first + states.shape[3]].flatten(1)))
 
 
+BLOCK = 2**23  # numbers of windows that are written out at once
+
+
 @dataclass(frozen=True)
 class Windows:
-    """The states that the block of each position reads, by layer and offset: row t holds those of t, t-1, ..."""
+    """The states that the block of each position reads: those of t, t-1, ..., t-W+1."""
 
-    layers: Float[Tensor, "B T L W D"]
+    layers: Float[Tensor, "B R L D"]  # R = W - 1 + T
+    real: Bool[Tensor, "B T W"]  # zeros stand for padding and for states of another document
 
     @staticmethod
     def of(
         layers: Float[Tensor, "B R L D"], mask: Bool[Tensor, "B R"], documents: Int[Tensor, "B R"], window: int
     ) -> Windows:
-        """Of the last T positions of R = W - 1 + T. Zeros stand for padding and for states of another document."""
-        count, before = layers.shape[1] - window + 1, window - 1
-        same = documents.unfold(1, window, 1) == documents[:, before:, None]
-        real = (mask.unfold(1, window, 1) & same).flip(-1)  # B T W
-        states = torch.stack([layers[:, before - i : before - i + count] for i in range(window)], dim=3)
-        return Windows(states.where(real[:, :, None, :, None], 0))
+        """Of the last T positions of R = W - 1 + T."""
+        same = documents.unfold(1, window, 1) == documents[:, window - 1 :, None]
+        return Windows(layers, (mask.unfold(1, window, 1) & same).flip(-1))
 
     @staticmethod
     def single(layers: Float[Tensor, "B T L D"]) -> Windows:
         """Windows of one position each."""
-        return Windows(layers[..., None, :])
+        return Windows(layers, torch.ones((*layers.shape[:2], 1), dtype=torch.bool, device=layers.device))
+
+    def parts(self) -> Iterator[Float[Tensor, "B t L W D"]]:
+        """The windows written out, by layer and offset, for some positions at a time: they are W times the states."""
+        window = self.real.shape[-1]
+        size = max(1, window * self.layers[:, 0].numel())
+        step = max(1, at_once(BLOCK, self.layers.device) // size)
+        for start in range(0, max(1, self.real.shape[1]), step):
+            real = self.real[:, start : start + step]
+            first, count = start + window - 1, real.shape[1]
+            offsets = [self.layers[:, first - i : first - i + count] for i in range(window)]
+            yield torch.stack(offsets, dim=3).where(real[:, :, None, :, None], 0)

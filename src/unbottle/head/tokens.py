@@ -139,6 +139,7 @@ class Tokens:
 
 def first_occurrence(ids: Int[Tensor, "B N"], group: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
     """Column of the first token with the same id and group: in a stable order, the first of those that are equal."""
-    words = ids + (group.long() << 32)
+    rank = torch.searchsorted(group.sort(dim=1).values, group.contiguous())  # below N, whatever numbers the groups have
+    words = ids + (rank << 32)
     ordered, order = words.sort(dim=1, stable=True)
     return order.gather(1, torch.searchsorted(ordered, words))
