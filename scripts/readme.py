@@ -48,6 +48,24 @@ def evidence() -> str:
     return Table([*header, "at names"], rows).markdown() + "\n"
 
 
+DEMO_ROWS = {
+    "before": "the model as it is", "softmax": "softmax head", "mos": "mixture of three softmaxes", "c": "C head",
+    "cpr": "CPR head",
+}  # fmt: skip
+
+
+def demo() -> str:
+    """Ambiguous contexts, as the last committed run of `unbottle demo` measured them."""
+    contexts = json.loads((ROOT / "results" / "demo" / "result.json").read_text(encoding="utf-8"))["contexts"]
+    seeds = len(contexts["models"]["cpr"])
+    lines = [
+        [title, f"{mean(run['perplexity'] for run in runs):.1f}", f"{mean(run['mass'] for run in runs):.0%}"]
+        for title, runs in ((title, contexts["models"][name]) for name, title in DEMO_ROWS.items())
+    ]
+    table = Table([f"{seeds} seed{'s' * (seeds > 1)}", "perplexity", "probability of the two words"], lines).markdown()
+    return f"{table}\n"
+
+
 def rows_without_head() -> list[tuple[dict[str, Any], float]]:
     """Rows of CPR (CEPR for T5) in results/learning-rates, each with the perplexity of the same recipe without a head.
 
@@ -87,13 +105,13 @@ def expectation() -> str:
     seeds = len({row["seed"] for row, _ in pairs})
     return (
         f"In {below} of {len(pairs)} short runs ({steps[0]} to {steps[-1]} steps, learning rates {rates[0]:.0e} to "
-        f"{rates[-1]:.0e}, {seeds} {'seed' if seeds == 1 else 'seeds'})\nCPR ended below the same recipe without a "
+        f"{rates[-1]:.0e}, {'1 seed' if seeds == 1 else f'1 to {seeds} seeds'})\nCPR ended below the same recipe without a "
         "head (or the frozen model): [all runs](docs/guides/language-models.md#learning-rate).\n"
     )
 
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"evidence": evidence, "expectation": expectation},
+    "README.md": {"demo": demo, "evidence": evidence, "expectation": expectation},
     "docs/methods.md": {"methods": methods},
     "docs/guides/language-models.md": {"learning rates": learning_rates},
 }
