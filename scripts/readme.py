@@ -59,8 +59,8 @@ def demo() -> str:
     contexts = json.loads((ROOT / "results" / "demo" / "result.json").read_text(encoding="utf-8"))["contexts"]
     seeds = len(contexts["models"]["cpr"])
     lines = [
-        [title, f"{mean(run['perplexity'] for run in runs):.1f}", f"{mean(run['mass'] for run in runs):.0%}"]
-        for title, runs in ((title, contexts["models"][name]) for name, title in DEMO_ROWS.items())
+        [title, f"{mean(run['perplexity'] for run in results):.1f}", f"{mean(run['answers'] for run in results):.0%}"]
+        for title, results in ((title, contexts["models"][name]) for name, title in DEMO_ROWS.items())
     ]
     table = Table([f"{seeds} seed{'s' * (seeds > 1)}", "perplexity", "probability of the two words"], lines).markdown()
     return f"{table}\n"
