@@ -102,10 +102,11 @@ def expectation() -> str:
     pairs = rows_without_head()
     below = sum(row["perplexity"] < without for row, without in pairs)
     rates, steps = sorted({row["lr"] for row, _ in pairs}), sorted({row["budget"]["steps"] for row, _ in pairs})
-    seeds = len({row["seed"] for row, _ in pairs})
+    seeds = max(row["seed"] for row, _ in pairs) + 1
+    each = "1 seed" if seeds == 1 else f"1 to {seeds} seeds"
     return (
         f"In {below} of {len(pairs)} short runs ({steps[0]} to {steps[-1]} steps, learning rates {rates[0]:.0e} to "
-        f"{rates[-1]:.0e}, {'1 seed' if seeds == 1 else f'1 to {seeds} seeds'})\nCPR ended below the same recipe without a "
+        f"{rates[-1]:.0e}, {each})\nCPR ended below the same recipe without a "
         "head (or the frozen model): [all runs](docs/guides/language-models.md#learning-rate).\n"
     )
 
