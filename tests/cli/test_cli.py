@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_lines import run_command
 from tiny_shapes import TINY
 
 from unbottle.bench import run as bench_run
@@ -270,8 +271,29 @@ def test_what_we_show_works(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_we_show_can_be_measured(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = []
     monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: planned.append(plan(settings)))
+    monkeypatch.setattr("unbottle.cli.bench.execute_engine", lambda settings, output: planned.append(settings.batches))
     assert main(shlex.split(line)[1:]) == 0
+    assert planned
     assert all(planned)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--engine", "other"], "engine 'other'"),
+        (["--shape", "t5-small"], "shape 't5-small' is an encoder-decoder model"),
+        (["--shape", "huge"], "shape 'huge'"),
+        ([], r"engine vllm: not installed. Get it with: pip install 'unbottle\[vllm\]'"),
+    ],
+)
+def test_an_engine_that_can_not_run_is_refused(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unbottle.cli.bench.importlib.util.find_spec", lambda name: None)
+    output = tmp_path / "out"
+    _, err = run_command(capsys, "bench", "--engine", "vllm", "--output", str(output), *words, code=2)
+    assert re.search(said, err)
+    assert not output.exists()
 
 
 def test_every_option_arrives(tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,10 @@ def test_the_standard_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("no.txt", "no.txt: no such file or folder. Known by name: wikitext-2, wikitext-103, python;"),
+        (
+            "no.txt",
+            "no.txt: no such file or folder. Known by name: wikitext-2, wikitext-103, openwebtext, wikipedia, python;",
+        ),
         ("a/b/c", "a/b/c: no such file or folder. Known by name"),
         ("owner/name", r"owner/name: no such file or folder, and no data set on the hub that can be read \(the Hub"),
         ("wikitext-2", r"wikitext-2 \(Salesforce/wikitext on the hub\): no such file or folder, and no data set"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from models import tiny
 
 from unbottle.bench.cases import SHAPES
 from unbottle.data.sources import parts_of
@@ -13,9 +17,9 @@ from unbottle.eval.generation import Decoding
 from unbottle.experiments.catalog import EXPERIMENTS, select_sizes
 from unbottle.experiments.corpora import PAPER_FRACTIONS
 from unbottle.experiments.language_tables import KS
-from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS
-from unbottle.head import Head, HeadConfig
-from unbottle.method import Method
+from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Preset
+from unbottle.experiments.row_spec import RowSpec
+from unbottle.experiments.workspace import LanguageWorkspace, SummaryWorkspace, Workspace
 from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
 
 LANGUAGE, SUMMARIES = PRESETS["paper"], SUMMARY_PRESETS["paper"]
@@ -105,12 +109,24 @@ def test_k1_and_k2() -> None:
     assert {"softmax+cpr:20,100+mi", "softmax+cpr:200,500+mi", "softmax+cpr:500+mi"} < {*methods}
 
 
-@pytest.mark.parametrize(("encoder_decoder", "b_ptr"), [(True, 3.0), (False, 0.0)])
-def test_where_the_pointer_generator_starts(encoder_decoder: bool, b_ptr: float) -> None:
-    """b_ptr = 3 in T5 experiments, 0 in others: an option, as a fresh head of ours predicts what the model does."""
-    sizes = {"hidden_size": 4, "vocabulary": 9, "encoder_decoder": encoder_decoder}
-    head = Head(HeadConfig(method=Method.parse("pg"), gate_start=b_ptr, **sizes))
-    assert head.gate.b_ptr.item() == b_ptr
+@pytest.mark.parametrize(
+    ("workspace", "preset"), [(LanguageWorkspace, LANGUAGE), (SummaryWorkspace, SUMMARIES)], ids=["lm", "summaries"]
+)
+def test_where_the_pointer_generator_starts(workspace: type[Workspace], preset: Preset, monkeypatch) -> None:
+    """b_ptr = 3 in T5 experiments, 0 in others; elsewhere a fresh head of ours predicts what the model does."""
+    lab = workspace.__new__(workspace)  # neither data nor models of the hub
+    lab.preset = preset
+    monkeypatch.setattr(
+        lab, "auto_class", SimpleNamespace(from_pretrained=lambda name, **_: tiny(re.search("gpt2|t5|bart", name)[0]))
+    )
+    for size in preset.backbones:
+        b_ptr = 3 if size.startswith("T5") else 0
+        with pytest.warns(UserWarning, match=f"gate_start {b_ptr}: the fresh PG moves"):
+            assert lab.with_new_head(RowSpec.parse("pg"), 0, size).head.gate.b_ptr.item() == b_ptr
+        assert lab.with_new_head(RowSpec.parse("pg gate_start=7"), 0, size).head.gate.b_ptr.item() == 7
+        assert lab.with_new_head(RowSpec.parse("ps"), 0, size).head.config.gate_start == 7
+    for other in (*PRESETS.values(), *SUMMARY_PRESETS.values()):
+        assert bool(other.b_ptr) == (other.name == "paper")
 
 
 def test_time_is_that_of_batches_of_4_and_8() -> None:

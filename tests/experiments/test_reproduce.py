@@ -17,7 +17,7 @@ ROWS = {
     "table4": ["softmax+mi", "softmax+cpr:20,100+mi"],
     "analogy": ["softmax+mi", "softmax+c+mi"],
     "size-curve": ["softmax", "softmax+cpr:20,100+mi"],
-    "sweep-k": ["softmax+mi", "softmax+cpr:200,500+mi"],
+    "sweep-k": ["softmax+mi", "softmax+cpr:100,200+mi"],
     "order-bias": ["softmax+mi", "mos+mi"],
 }
 
@@ -114,6 +114,15 @@ def test_refusals(given, message, capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_rows_are_those_that_the_vocabulary_is_large_enough_for(capsys) -> None:
+    rows = {}
+    for preset in PRESETS:
+        assert main(["reproduce", "sweep-k", "--preset", preset, "--dry-run"]) == 0
+        rows[preset] = json.loads(capsys.readouterr().out)["methods"]
+    assert rows["paper"] == rows["cpu"] == [*EXPERIMENTS["sweep-k"].methods]
+    assert rows["tiny"] == [method for method in rows["cpu"] if "500" not in method]
 
 
 def test_tiny_needs_no_data(tmp_path, monkeypatch, capsys) -> None:

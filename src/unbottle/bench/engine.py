@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from unbottle.bench.cases import SHAPES
+from unbottle.bench.cases import SHAPES, check_known
 from unbottle.bench.run import machine
 from unbottle.bench.timing import SystemClock, Times, Work, take_turns
 from unbottle.files import Json, write_json, write_text
@@ -50,6 +50,13 @@ class EngineSettings:
     threads: int = 2
     dtype: str = "float32"
 
+    def __post_init__(self) -> None:
+        check_known("shape", self.shape, tuple(SHAPES))
+        if SHAPES[self.shape].encoder_decoder:
+            raise ValueError(
+                f"shape {self.shape!r} is an encoder-decoder model, which vLLM does not serve with a head."
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
@@ -70,8 +77,6 @@ def engines(settings: EngineSettings) -> Iterator[dict[str, Any]]:
     from vllm import LLM
 
     shape = SHAPES[settings.shape]
-    if shape.encoder_decoder:
-        raise ValueError(f"shape {shape.name!r} is an encoder-decoder model, which vLLM does not serve with a head.")
     room = 2 * (settings.prompt + settings.tokens)
     with tempfile.TemporaryDirectory() as folder:
         for name in (PLAIN, *settings.methods):

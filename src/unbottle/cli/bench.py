@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +15,9 @@ from unbottle.cli.errors import INTERRUPTED
 from unbottle.cli.options import DryRun, check_method
 from unbottle.cli.output import config_of, prepare, show
 from unbottle.progress import progress
+
+if TYPE_CHECKING:
+    from unbottle.bench.engine import EngineSettings
 
 EXAMPLES = """
 unbottle bench --shape gpt2
@@ -105,7 +110,21 @@ def bench(
     for name in method or ():
         check_method(name)
     if engine is not None:
-        execute_engine(engine, shape, method, batch, repeats, threads, output)
+        from unbottle.bench.engine import ENGINES, EngineSettings
+
+        check_known("engine", engine, ENGINES)
+        usual = EngineSettings()
+        asked = EngineSettings(
+            shape=shape[0] if shape else usual.shape,
+            methods=tuple(method or usual.methods),
+            batches=(batch,) if batch else usual.batches,
+            repeats=repeats,
+            threads=threads,
+        )
+        if dry_run:
+            print(json.dumps(config_of("bench", {"engine": engine, **asdict(asked)}), indent=1))
+            return
+        execute_engine(asked, output)
         return
     baseline = DEFAULTS.baseline
     if preset == "paper":
@@ -137,22 +156,12 @@ def bench(
     execute(settings, output)
 
 
-def execute_engine(
-    engine: str, shape: list[str] | None, method: list[str] | None, batch: int | None, repeats: int, threads: int,
-    output: Path | None,
-) -> None:  # fmt: skip
+def execute_engine(settings: EngineSettings, output: Path | None) -> None:
     """Measure throughput under an engine, print, write."""
-    from unbottle.bench.engine import ENGINES, EngineSettings, measure, save, table
+    from unbottle.bench.engine import measure, save, table
 
-    check_known("engine", engine, ENGINES)
-    usual = EngineSettings()
-    settings = EngineSettings(
-        shape=shape[0] if shape else usual.shape,
-        methods=tuple(method or usual.methods),
-        batches=(batch,) if batch else usual.batches,
-        repeats=repeats,
-        threads=threads,
-    )
+    if importlib.util.find_spec("vllm") is None:
+        raise ValueError("engine vllm: not installed. Get it with: pip install 'unbottle[vllm]'")
     prepare(output)
     rows = []
     for row in measure(settings):

@@ -65,7 +65,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
     The last part of each path, `model` (the folder in a run) left out; or, if those are the same, more parts of it.
     """
     parts = [[part for part in Path(path).parts if part != "model"] or [path] for path in paths]
-    longest = max(map(len, parts))
+    longest = max(map(len, parts), default=0)
     for length in range(1, longest + 1):
         names = ["/".join(part[-length:]) for part in parts]
         if len(set(names)) == len(names):

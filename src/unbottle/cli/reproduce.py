@@ -86,11 +86,12 @@ def reproduce(
     check_choice("experiment", experiment, NAMES)
     check_choice("preset", preset, PRESETS)
     check_choice("templates", templates, TEMPLATES)
-    check_file(pairs)
     for name in method or ():
         check_method(name)
-    if data not in (None, SAMPLE) and not dry_run:
-        check_place(data, (*TEXT_NAMES, *NAMED))
+    if not dry_run:
+        check_file(pairs)
+        if data not in (None, SAMPLE):
+            check_place(data, (*TEXT_NAMES, *NAMED))
     from unbottle.experiments.catalog import EXPERIMENTS, select_methods, select_sizes
 
     if experiment == "analogy" and templates == "own":
@@ -103,10 +104,10 @@ def reproduce(
             raise ValueError(f"--pairs {pairs}: only for analogy, not for {experiment}.")
         variant = f"-{pairs.stem}"
         measure_pairs: Any = table.measure  # those of the analogies take these two
-        measure = partial(measure_pairs, pairs=read_word_pairs(pairs), name=variant)
-        table = replace(table, measure=measure)
+        words = None if dry_run else read_word_pairs(pairs)
+        table = replace(table, measure=partial(measure_pairs, pairs=words, name=variant))
     settings = table.workspace.presets[preset]
-    methods, sizes = select_methods(table, method or ()), select_sizes(table, settings, size or ())
+    methods, sizes = select_methods(table, settings, method or ()), select_sizes(table, settings, size or ())
     data = data or settings.data
     suffix = table.workspace.suffix(data)
     work = work or Path(f"runs/reproduce-{preset}{suffix}")

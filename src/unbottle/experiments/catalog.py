@@ -39,10 +39,14 @@ def select_sizes(experiment: Experiment, preset: Preset, names: Sequence[str]) -
     return [size for size in preset.backbones if size in names] if names else [*experiment.sizes(preset)]
 
 
-def select_methods(experiment: Experiment, names: Sequence[str]) -> list[str]:
-    """The rows that are named, or all of the experiment, in its order."""
+def select_methods(experiment: Experiment, preset: Preset, names: Sequence[str]) -> list[str]:
+    """The rows that are named, or all that the vocabulary of the preset is large enough for, in their order."""
     selected = {str(RowSpec.parse(name)) for name in names}
     rows = {str(RowSpec.parse(method)): method for method in experiment.methods}
     if unknown := selected - set(rows):
         raise ValueError(f"method {unknown.pop()!r}: not a row of {experiment.name}. Known: {', '.join(rows)}.")
-    return [method for name, method in rows.items() if not selected or name in selected]
+    return [
+        method
+        for name, method in rows.items()
+        if (name in selected if selected else RowSpec.parse(name).fits(preset.vocabulary))
+    ]

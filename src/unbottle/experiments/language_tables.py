@@ -158,11 +158,13 @@ def metric_panels(
 ) -> None:
     """A panel for each metric (title: key, the paper's columns): each method's difference to the baseline in percent.
 
-    So numbers of small models here stand beside the paper's. Differences are taken seed by seed. Without a baseline the
-    values are shown as they are.
+    So numbers of small models here stand beside the paper's. Differences are taken seed by seed. Without a baseline,
+    or without a row of it, the values are shown as they are.
     """
     from unbottle.report.panels import Panel, panels
 
+    if all(row.method != baseline for row in rows):
+        baseline = None
     sizes = list(dict.fromkeys(row.size for row in rows))
 
     def name(size: str, method: str) -> str:

@@ -39,6 +39,7 @@ class Preset:
     base: RunSettings | None = None
     base_share: float = 0.0
     vocabulary: int | None = None  # size of the tokenizer that is trained for such a backbone
+    b_ptr: dict[str, float] = field(default_factory=dict)  # by backbone: where PG starts, if not where attach lets it
 
     def to_dict(self) -> Json:
         return asdict(self)
@@ -90,6 +91,7 @@ PRESETS = {
             table=("GPT-2 Small", "GPT-2 Medium"),
             epochs={"GPT-2 Medium": float(str(LANGUAGE_ARGUMENTS["paper-medium"]["num_train_epochs"]))},
             curve_epochs=0.4,
+            b_ptr={"GPT-2 Small": 0.0, "GPT-2 Medium": 0.0},
             analogies=None,
             sequences=40_000,
         ),
@@ -124,7 +126,7 @@ PRESETS = {
             base=replace(CPU, batch=2, length=32, lr=2e-3, max_steps=4),
             base_share=0.5,
             rows=replace(CPU, batch=2, length=32, lr=1e-3, max_steps=3),
-            vocabulary=600,
+            vocabulary=300,
             test_tokens=300,
             reranker_share=0.7,
             reranker_tokens=20,
@@ -209,6 +211,7 @@ SUMMARY_PRESETS = {
                 "booksum": {"epochs": SUMMARIZE_PRESETS["paper-booksum"]["num_train_epochs"]},
                 "booksum, BART Large": {"lr": SUMMARIZE_PRESETS["paper-booksum-bart-large"]["learning_rate"]},
             },
+            b_ptr={"T5-Small": 3.0, "T5-Base": 3.0, "BART Base": 0.0, "BART Large": 0.0},
             metrics=tuple(METRICS),
         ),
         SummaryPreset(

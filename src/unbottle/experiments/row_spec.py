@@ -83,11 +83,17 @@ class RowSpec:
             replace(self, options=tuple(sorted((*others, (LEARNING_RATE, rate))))) for rate in dict.fromkeys(rates)
         )
 
-    def attach_head(self, model: PreTrainedModel, *, form: str) -> PreTrainedModel:
-        """Attach the head of this row to a model; `form` applies unless the row names its own."""
+    def fits(self, vocabulary: int | None) -> bool:
+        """Whether there are as many words as the reranker partitions take; None: any number."""
+        return self.method is None or vocabulary is None or max(self.method.ks, default=0) <= vocabulary
+
+    def attach_head(self, model: PreTrainedModel, *, form: str, b_ptr: float | None = None) -> PreTrainedModel:
+        """Attach the head of this row to a model; `form` and, for PG, `b_ptr` apply unless the row names its own."""
         assert self.method is not None, "the plain model has no head"
         options: Json = {name: HEAD_OPTIONS[name](value) for name, value in self.options if name in HEAD_OPTIONS}
         options.setdefault("form", form)
+        if self.method.base == "pg" and b_ptr is not None:
+            options.setdefault("gate_start", b_ptr)
         model_with_head: PreTrainedModel = attach(model, self.method, **options)
         return model_with_head
 

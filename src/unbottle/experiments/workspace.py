@@ -212,12 +212,12 @@ class Workspace(ABC):
         return self._train_once(folder, make_model, data, settings, size)
 
     def with_new_head(self, spec: RowSpec, seed: int, size: str) -> PreTrainedModel:
-        """The backbone with a new head, which predicts what the backbone predicts."""
+        """The backbone with a new head, which predicts what the backbone predicts, if PG does not start elsewhere."""
         base = self.base(size)
         with quick_hub(base):
             model = self.auto_class.from_pretrained(base, **SAFE)
         torch.manual_seed(seed)
-        return spec.attach_head(model, form=self.form)
+        return spec.attach_head(model, form=self.form, b_ptr=self.preset.b_ptr.get(size))
 
     @classmethod
     def load(cls, path: Path | str) -> PreTrainedModel:
@@ -288,6 +288,9 @@ def same_settings(stored: object, settings: Json) -> bool:
     if isinstance(old, dict) and isinstance(new, dict):
         for values in (old, new):
             values.pop("about", None)
+            values.pop("data", None)  # the default of --data; what was used stands beside the preset
+            if not values.get("b_ptr"):  # attach's, as in all earlier files
+                values.pop("b_ptr", None)
         for name in ADDED - {*old}:
             new.pop(name, None)
         if isinstance(old.get("backbones"), dict) and isinstance(new.get("backbones"), dict):
