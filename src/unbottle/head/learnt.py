@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -22,6 +22,7 @@ GATES: dict[str, type[PointerGenerator | PointerSentinel | CopyNet]] = {
     "copynet": CopyNet,
 }
 
+Own = TypeVar("Own", bound="Learnt")
 MARK = "form"  # the name of the buffer that marks the form of the weights
 
 
@@ -60,7 +61,7 @@ class Learnt(nn.Module):
         return self.config.learnt.projection(need, width, size, bias=self.config.bias)
 
     @torch.no_grad()
-    def fold(self) -> Self:
+    def fold(self: Own) -> Own:
         """A head with the paper's L^f that predicts the same: no differences, nothing divided. This one stays.
 
         Mi that reads states of unit length goes on to do so: its form is "folded", and "paper" without such an Mi.
