@@ -38,7 +38,7 @@ class Line:
     model: tuple[str, ...] | str
     takes: str = "causal"  # the kind of model: causal, seq2seq or any
     output: tuple[str, ...] | str = ("... --output {wrong}",)
-    elsewhere: tuple[str, ...] = ()  # more folders that can not be written; full disks there have tests of their own
+    elsewhere: tuple[str, ...] = ()  # more folders that cannot be written; full disks there have tests of their own
     quick: bool = True  # run to the end here; the others have tests of their own
 
     def cases(self, kind: str) -> list[str]:

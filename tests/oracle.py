@@ -60,7 +60,7 @@ class Case:
         for field, fine in meaningful.items():
             if not fine:
                 value = getattr(self, field)
-                raise ValueError(f"oracle: {self.base!r} + {self.letters!r} can not have {field} = {value!r}")
+                raise ValueError(f"oracle: {self.base!r} + {self.letters!r} cannot have {field} = {value!r}")
 
 
 def log_probs(case: Case) -> list[list[Tensor]]:

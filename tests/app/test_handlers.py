@@ -81,12 +81,12 @@ def test_our_own_mistakes_are_named_and_told_to_the_terminal(
 def test_what_was_written_before_an_error_stays(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
     def half(*_, **__):
         yield from list(whole([handlers.causal[0]], PROMPT, words=2))
-        raise ValueError("the second model can not.")
+        raise ValueError("the second model cannot.")
 
     whole = module.continued
     monkeypatch.setattr(module, "continued", half)
     *_, last = handlers.continued(PROMPT, 2, 1, 0, 0)
-    assert 'role="alert">The second model can not.</p>' in last
+    assert 'role="alert">The second model cannot.</p>' in last
     assert "<h3>plain <small>" in last
 
 

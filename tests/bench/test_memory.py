@@ -40,7 +40,7 @@ def test_a_failure_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, stderr: 
     assert str(error.value) == f"peak memory of softmax+c+mi, train: the process failed: {reason}"
 
 
-@pytest.mark.skipif(not LINUX, reason="elsewhere the peak of a process can not be told from that of its parent")
+@pytest.mark.skipif(not LINUX, reason="elsewhere the peak of a process cannot be told from that of its parent")
 def test_the_peak_is_not_that_of_the_parent() -> None:
     """And building is forgotten: 300 MB here, 200 MB in the child before it starts, 100 MB that count."""
     parent = bytearray(b"x") * (300 << 20)

@@ -28,7 +28,7 @@ MISSING = "no/such/file.jsonl"
 NOWHERE = "/dev/null/folder"
 KINDS = ("method", "file", "model", "output", "elsewhere")
 NAMING = {"METHOD", "MODEL", "RUN", "FILE", "DIR", "PATH", "NAME|PATH", "JSON"}  # options that name something
-NOT_REFUSED = {  # a metric that can not run says why, and the rest runs
+NOT_REFUSED = {  # a metric that cannot run says why, and the rest runs
     ("eval summaries", "entailment"),
     ("eval summaries", "mauve_model"),
 }

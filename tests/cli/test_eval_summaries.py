@@ -108,9 +108,9 @@ def test_what_can_not_run_says_why(
     args = ("--metrics", "mauve,factcc,r1", "--entailment", str(tmp_path), "--against", files["second"])
     assert run("--predictions", files["first"], *args) == 0
     out = capsys.readouterr().out.splitlines()
-    assert "mauve: can not be measured: MAUVE needs the package mauve-text, which is not installed: pip install "\
+    assert "mauve: cannot be measured: MAUVE needs the package mauve-text, which is not installed: pip install "\
         "mauve-text (GPLv3)." in out  # fmt: skip
-    assert sum(line.startswith("factcc: can not be measured: entailment model") for line in out) == 1
+    assert sum(line.startswith("factcc: cannot be measured: entailment model") for line in out) == 1
     assert cells(out[2])[0] == "r1"
     assert run("--predictions", files["first"], "--metrics", "mauve", "--output", files["output"]) == 0
 

@@ -1,4 +1,4 @@
-"""How many directions logits use: one softmax can not use more than it has dimensions."""
+"""How many directions logits use: one softmax cannot use more than it has dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An entailment checkpoint is read, asked and, where it can not be, refused with a reason."""
+"""An entailment checkpoint is read, asked and, where it cannot be, refused with a reason."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def test_in_scores(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert str(folder) in found.metrics["factcc"].implementation
     nowhere = SummaryScoreOptions(entailment=EntailmentOptions(model=str(tmp_path / "nowhere")))
     scores = summary_scores(SUMMARIES, None, SOURCES, metrics=["factcc"], tagger=tagger("rules"), options=nowhere)
-    assert "nowhere' can not be loaded (" in scores.metrics["factcc"].why
+    assert "nowhere' cannot be loaded (" in scores.metrics["factcc"].why
 
 
 def test_a_checkpoint_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="can not be loaded"):
+    with pytest.raises(ValueError, match="cannot be loaded"):
         module.load(str(tmp_path))
     misses = module._attempt.cache_info().misses
-    with pytest.raises(ValueError, match="can not be loaded"):
+    with pytest.raises(ValueError, match="cannot be loaded"):
         module.load(str(tmp_path))
     assert module._attempt.cache_info().misses == misses
 
@@ -109,5 +109,5 @@ def test_features_for_mauve(tmp_path: Path) -> None:
     both, one = mauve._features(["Anna", "the king " * 50], settings), mauve._features(["Anna"], settings)
     assert both.shape == (2, 16)
     assert both[0] == pytest.approx(one[0])
-    with pytest.raises(ValueError, match="MAUVE model 'no/where/' can not be loaded"):
+    with pytest.raises(ValueError, match="MAUVE model 'no/where/' cannot be loaded"):
         mauve._features(["a"], MauveOptions(model="no/where/"))

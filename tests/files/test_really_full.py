@@ -31,9 +31,9 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         try:
             done = mount(folder, size, *(["remount"] if there else []))
         except FileNotFoundError:
-            pytest.skip("no mount command here: a small disk can not be made")
+            pytest.skip("no mount command here: a small disk cannot be made")
         if done.returncode:
-            pytest.skip(f"a small disk can not be made here, which takes the rights of root: {done.stderr.strip()}")
+            pytest.skip(f"a small disk cannot be made here, which takes the rights of root: {done.stderr.strip()}")
         return folder
 
     yield of

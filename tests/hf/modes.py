@@ -103,7 +103,7 @@ def beam_sampling(model) -> None:
 def padding(model) -> None:
     """A batch with padding = its rows one by one: left for the prompt of a decoder, right for an encoder.
 
-    Encoders with relative positions take both sides; one that counts positions from the left edge can not, head or not.
+    Encoders with relative positions take both sides; one that counts positions from the left edge cannot, head or not.
     """
     long, short = words(1, 9, seed=1), words(1, 5, seed=2)
     sides = ["right"] if model.config.is_encoder_decoder else ["left"]

@@ -185,7 +185,7 @@ def test_quantised_layers_are_passed_over(directory: Path) -> None:
     model = tiny("gpt2")
     layer = model.transformer.h[1].mlp.c_fc
     layer.weight = nn.Parameter(layer.weight.to(torch.int8), requires_grad=False)
-    with pytest.raises(unbottle.UnsupportedArchitectureError):  # this fake can not run; the fingerprint has let it pass
+    with pytest.raises(unbottle.UnsupportedArchitectureError):  # this fake cannot run; the fingerprint has let it pass
         unbottle.load_head(model, directory)
 
 

@@ -1,4 +1,4 @@
-"""What some architectures do differently, and what attach says of those that it can not take."""
+"""What some architectures do differently, and what attach says of those that it cannot take."""
 
 import pytest
 import torch

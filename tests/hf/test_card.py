@@ -57,7 +57,7 @@ def test_the_licence_of_the_base(saved: Path, tmp_path: Path, monkeypatch: pytes
     assert (card.data.license, card.data.license_name, card.data.license_link) == ("other", "hearth", "LICENSE")
     assert "| licence of the base model | hearth |" in card.text
     (base / "README.md").write_text("---\nlicense: [\n---\n", encoding="utf-8")
-    assert model_card(model).data.license is None, "a card that can not be read does not stop a save"
+    assert model_card(model).data.license is None, "a card that cannot be read does not stop a save"
     tiny_gpt2 = tiny("gpt2")
     tiny_gpt2.config.name_or_path = "openai-community/gpt2"
     model = unbottle.attach(tiny_gpt2, "softmax+c")

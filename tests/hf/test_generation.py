@@ -24,7 +24,7 @@ def fits(method: str, name: str, mode: str) -> bool:
     if "e" in Method.parse(method).letters and not encoder_decoder:
         return False
     if mode == "prompt_lookup" and name in SLIDING and OLD:
-        return False  # these versions can not crop the cache of a sliding window, head or not
+        return False  # these versions cannot crop the cache of a sliding window, head or not
     if mode == "static_cache" and name == "led":
         return False  # LED's own logits are wrong with a static cache, head or not
     return not (encoder_decoder and mode in DECODER_ONLY)

@@ -33,7 +33,7 @@ def wrapped(name: str, method: str, order: str = "attach, then wrap"):
     torch.manual_seed(0)
     if order == "attach, then wrap":
         model = peft.get_peft_model(shaken(attach(model, method)), lora(name))
-    else:  # PEFT can not save what did not exist when it wrapped: the head is trained, and saved by save_head
+    else:  # PEFT cannot save what did not exist when it wrapped: the head is trained, and saved by save_head
         model = attach(peft.get_peft_model(model, lora(name, head=False)), method)
         shaken(model.get_base_model())
     with torch.no_grad():

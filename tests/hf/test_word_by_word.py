@@ -120,7 +120,7 @@ def test_both_stages_train() -> None:
 
 
 def test_what_wbwr_can_not_do() -> None:
-    with pytest.raises(unbottle.UnsupportedArchitectureError, match="candidates can not share a place"):
+    with pytest.raises(unbottle.UnsupportedArchitectureError, match="candidates cannot share a place"):
         unbottle.attach(tiny("bart"), METHODS[0])
     with pytest.raises(unbottle.UnsupportedArchitectureError, match="a sliding window forgets part of the context"):
         unbottle.attach(tiny("mistral"), METHODS[0])

@@ -148,7 +148,7 @@ def eval_summaries(
     r1, r2, rl are ROUGE F1 in percent with stemmer; r1p the same for proper nouns; p-ratio is the number of proper
     nouns in the summaries divided by that in the references. support is the share of names and numbers that the source
     has: it finds invented ones, not true ones said of someone else. copy-rate is the share of words in fragments copied
-    from the source, copy-density the mean length of these fragments. A metric that can not run says why. Two runs are
+    from the source, copy-density the mean length of these fragments. A metric that cannot run says why. Two runs are
     compared by approximate randomisation (two-sided p values, not corrected for the number of metrics). With --model,
     the summaries are kept in DIR/predictions.jsonl; if interrupted, rerun the same command to resume.
     """
@@ -279,7 +279,7 @@ def remarks(scores: dict[str, SummaryScores]) -> list[str]:
     by_text: dict[str, list[str]] = {}
     for which, run in scores.items():
         for name, score in run.metrics.items():
-            text = f"can not be measured: {score.why}" if score.why else score.note
+            text = f"cannot be measured: {score.why}" if score.why else score.note
             if text:
                 by_text.setdefault(f"{name}: {text.removesuffix('.')}.", []).append(which)
     return [text if len(runs) == len(scores) else f"{', '.join(runs)}, {text}" for text, runs in by_text.items()]

@@ -65,7 +65,7 @@ class CorpusStatistic:
     """A number of all texts together, which single texts do not have.
 
     `sums` has a row for each example, and `function` computes the statistic from sums of rows, so that examples can be
-    resampled. Where `sums` is None they can not be, and `reason` says why.
+    resampled. Where `sums` is None they cannot be, and `reason` says why.
     """
 
     value: float

@@ -149,7 +149,7 @@ def in_common(first: Examples, second: Examples) -> tuple[Examples, Examples]:
         texts = (getattr(examples, f"{name}s") or () for examples in (one, other))
         for example, ours, theirs in zip(ids, *texts, strict=False):
             if ours != theirs:
-                raise ValueError(f"the two runs have different {name}s for id {example}: they can not be compared.")
+                raise ValueError(f"the two runs have different {name}s for id {example}: they cannot be compared.")
     return one, other
 
 
@@ -212,7 +212,7 @@ def summary_scores(
 ) -> SummaryScores:
     """Compare summaries with their references and with their sources.
 
-    A metric that can not run says so in its score, and the others run. Examples for which a metric is not defined (no
+    A metric that cannot run says so in its score, and the others run. Examples for which a metric is not defined (no
     name to be supported, fewer than n words) are left out of it; `counted` is the number of the others.
     """
     texts = tuple(predictions)

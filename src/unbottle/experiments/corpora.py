@@ -75,7 +75,7 @@ def tokens_on_disk(source: TextSource, tokenizer: PreTrainedTokenizerBase, path:
 
 
 def check_texts(path: str) -> None:
-    """Raise if any part of a text can not be read."""
+    """Raise if any part of a text cannot be read."""
     for source in parts_of(path).values():
         read_texts(TextSource(path=source.path, split=source.split, streaming=True))
 

@@ -122,7 +122,7 @@ class Workspace(ABC):
 
     @abstractmethod
     def check_data(self) -> None:
-        """Raise if the data can not be read."""
+        """Raise if the data cannot be read."""
 
     @abstractmethod
     def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:

@@ -46,7 +46,7 @@ class Knobs:
             )
 
     def refuse_embeddings(self, ids: Tensor | None) -> None:
-        """Words that are not known can not be chosen from."""
+        """Words that are not known cannot be chosen from."""
         if self.source_only and ids is None:
             raise unknown_words("a context of embeddings")
 

@@ -26,7 +26,7 @@ class StaticPast(Past):
 
     def advance(self, count: int, device: torch.device) -> Tensor:
         if not torch.compiler.is_compiling() and len(self) + count > self.size:
-            raise ValueError(f"a static cache of {self.size} positions can not take {len(self)} + {count}.")
+            raise ValueError(f"a static cache of {self.size} positions cannot take {len(self)} + {count}.")
         if self.length.device != device:
             self.length = _fixed(self.length.to(device))
         self.at = torch.arange(count, device=device) + self.length
@@ -136,7 +136,7 @@ def find_past(cache: Cache) -> Past | None:
 def add_past(cache: Cache, size: int | None = None) -> Past:
     """The head's state in this cache, added to the last layer if it was not there: of a fixed `size`, or growing.
 
-    A compiled graph can not add it: a cache that is made inside of one does not keep it, and is refused later.
+    A compiled graph cannot add it: a cache that is made inside of one does not keep it, and is refused later.
     """
     layers, past = own_layers(cache), find_past(cache)
     if past is None or (isinstance(past, StaticPast) and size is not None and past.size < size):

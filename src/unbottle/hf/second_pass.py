@@ -75,7 +75,7 @@ def refuse_second_pass(model: ModelWithHead, cache: Cache | None) -> None:
     """wbwR needs a model that takes embeddings, masks and position ids freely, and its whole past."""
     why = None
     if model.config.is_encoder_decoder:
-        why = "encoder-decoder models place their tokens themselves, so candidates can not share a place"
+        why = "encoder-decoder models place their tokens themselves, so candidates cannot share a place"
     elif not isinstance(cache, DynamicCache) or not cache.layers:
         why = "the first pass left no cache of keys and values (gradient checkpointing and static caches do that)"
     elif any(
@@ -83,4 +83,4 @@ def refuse_second_pass(model: ModelWithHead, cache: Cache | None) -> None:
     ):
         why = "a sliding window forgets part of the context"
     if why:
-        raise ValueError(f"wbwr can not run on this {model.base_class.__name__}: {why}.")
+        raise ValueError(f"wbwr cannot run on this {model.base_class.__name__}: {why}.")

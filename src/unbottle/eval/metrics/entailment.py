@@ -57,7 +57,7 @@ def _attempt(name: str) -> tuple[PreTrainedModel, Tokenizer] | ValueError:
         model, tokenizer, missing = load_pretrained(AutoModelForSequenceClassification, name)
     except (OSError, ValueError, ImportError) as error:
         return ValueError(
-            f"entailment model {name!r} can not be loaded ({' '.join(str(error).split())[:300]}). Give a folder with a "
+            f"entailment model {name!r} cannot be loaded ({' '.join(str(error).split())[:300]}). Give a folder with a "
             "sequence classifier and its tokenizer, or a name on the hub."
         )
     if missing:

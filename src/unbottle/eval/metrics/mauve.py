@@ -54,7 +54,7 @@ def _features(texts: Sequence[str], options: MauveOptions) -> np.ndarray:
         model, tokenizer, _ = load_pretrained(AutoModel, options.model)
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise ValueError(f"MAUVE model {options.model!r} can not be loaded ({reason}). Give a folder.") from error
+        raise ValueError(f"MAUVE model {options.model!r} cannot be loaded ({reason}). Give a folder.") from error
     longest = min(LONGEST, getattr(model.config, "max_position_embeddings", None) or LONGEST)
     features = []
     for text in texts:  # one by one: without padding, the last token is the last, whatever the tokenizer
