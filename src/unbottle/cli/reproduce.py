@@ -79,7 +79,7 @@ def reproduce(
     loss against size. Every row is saved when it is done: if interrupted, rerun the same command to resume. Several
     processes may share the rows.
 
-    Estimates for preset cpu on two cores, per row: table1, size-curve and sweep-k 4 minutes, table2 30 (wbwR) or 2, table3 10,
+    Preset cpu, estimated time per row: table1, size-curve and sweep-k 4 minutes, table2 30 (wbwR) or 2, table3 10,
     analogy 3, table4 and order-bias seconds, summarization 5, t5-size-curve 4; a backbone is trained first, in 10 to 15
     minutes. Preset paper needs a GPU, the Hub and days; preset tiny needs nothing and takes seconds.
     """
