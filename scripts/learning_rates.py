@@ -44,6 +44,7 @@ import unbottle
 from unbottle.data.summaries import PairSource, read_pairs
 from unbottle.data.text import TextSource, read_texts
 from unbottle.data.tokens import tokens_of
+from unbottle.head.projection import DEFAULT_FORM
 from unbottle.hf.head_inputs import layers_of
 from unbottle.hf.pretrained import NO_CODE, SAFE
 from unbottle.method import Method
@@ -285,7 +286,7 @@ def main() -> None:
     parser.add_argument("--pairs", default="")
     parser.add_argument("--recipe", action="append", choices=RECIPES)
     parser.add_argument("--method", action="append")
-    parser.add_argument("--form", default="scaled")
+    parser.add_argument("--form", default=DEFAULT_FORM)
     parser.add_argument("--lr", action="append", type=float)
     parser.add_argument("--eps", action="append", type=float)
     parser.add_argument("--seeds", type=int, default=1)
@@ -311,7 +312,10 @@ def main() -> None:
             with path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
             print(line, flush=True)
-    (options.output / "table.md").write_text(Sweep(read(path)).document(options.form) + "\n", encoding="utf-8")
+    sweep = Sweep(read(path))
+    forms = dict.fromkeys([DEFAULT_FORM, *(row.form for row in sweep.rows if row.form)])
+    parts = [f"## Form {form}\n\n{document}" for form in forms if (document := sweep.document(form))]
+    (options.output / "table.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,18 @@ from typing import Any
 from evidence_runs import NAMES, ROOT, TRAINED, runs, summaries
 
 from unbottle.cli.main import main
+from unbottle.head.projection import DEFAULT_FORM
 from unbottle.tables import Table
 
 END = "<!-- end of generated block -->\n"
 LEARNING_RATES = ROOT / "results" / "learning-rates" / "rows.jsonl"
-MODELS = {**NAMES, "t5": "Flan-T5-small", "gpt2-small": "small GPT-2"}  # of results/learning-rates
+ADAM_EPS = 1e-8  # torch's and the Trainer's default
+MODELS = {
+    **NAMES,
+    "t5": "Flan-T5-small",
+    "gpt2-small": "small GPT-2",
+    "marian": "OPUS-MT zh-en",
+}  # of results/learning-rates
 PLAIN = "none"
 
 
@@ -67,7 +74,8 @@ def demo() -> str:
 
 
 def rows_without_head() -> list[tuple[dict[str, Any], float]]:
-    """Rows of CPR (CEPR for T5) in results/learning-rates, each with the perplexity of the same recipe without a head.
+    """Rows of CPR (CEPR for encoder-decoders) in the default form in results/learning-rates, each with the perplexity of
+    the same recipe without a head.
 
     Recipe "head" has nothing to train without a head: there it is the perplexity of the frozen model.
     """
@@ -76,7 +84,7 @@ def rows_without_head() -> list[tuple[dict[str, Any], float]]:
     plain = {tuple(row[name] for name in same): row["perplexity"] for row in rows if row["method"] == PLAIN}
     pairs = []
     for row in rows:
-        if "cpr" in row["method"] or "cepr" in row["method"]:
+        if row["form"] == DEFAULT_FORM and ("cpr" in row["method"] or "cepr" in row["method"]):
             without = row["before"] if row["recipe"] == "head" else plain.get(tuple(row[name] for name in same))
             if without is not None:  # or plain fine-tuning was not measured at this learning rate yet
                 pairs.append((row, without))
@@ -87,6 +95,8 @@ def learning_rates() -> str:
     """A line for each model and recipe: by how much the perplexity of CPR differs, at each learning rate."""
     changes: dict[tuple[str, str], dict[float, list[float]]] = {}
     for row, without in rows_without_head():
+        if row["eps"] != ADAM_EPS:
+            continue
         cells = changes.setdefault((row["model"], row["recipe"]), {})
         cells.setdefault(row["lr"], []).append(row["perplexity"] / without - 1)
     rates = sorted({rate for cells in changes.values() for rate in cells})

@@ -15,6 +15,7 @@ from unbottle.method import PAPER_METHODS, Method
 
 VOCABULARY, SIZE = 13, 4
 SMALL_KS = {20: 3, 100: 6}  # the paper's k, shrunk to a vocabulary of thirteen words
+SCALED = ("balanced", "scaled")  # forms that start at the plain model and divide by the square root of a width
 COMBINATIONS = (
     "none",
     "mos:2+cr:5+mi:2x2",
@@ -180,7 +181,7 @@ class Case:
             convention=self.config.convention,
             neighbours=self.config.neighbours,
             encoder_decoder=encoder,
-            unit=self.config.form in ("scaled", "folded", "steady"),
+            unit=self.config.form in ("balanced", "scaled", "folded", "steady"),
             parameters=self._parameters(),
             weight=self.weight,
             bias=self.embedding.bias,
@@ -201,7 +202,7 @@ class Case:
         """As the equations have them, whatever the form in which they are learnt."""
         given, form = dict(self.head.named_parameters()), self.config.form
         found = given | {name: given[name] / divisor for name, divisor in self._divisors(given).items()}
-        if form == "scaled":
+        if form in SCALED:
             for name in ("L.V.weight", "L.V2.weight", "L.V3.weight"):
                 if name in found:
                     found[name] = found[name] + torch.eye(*found[name].shape, dtype=torch.float64)
@@ -213,10 +214,12 @@ class Case:
 
     def _divisors(self, given: dict[str, Tensor]) -> dict[str, float]:
         """By what each parameter is divided: by the square root of its width, or some by D^(1/4)."""
-        if self.config.form == "scaled":
+        if self.config.form in SCALED:
             widths = {name.rpartition(".")[0]: weight.shape[-1] for name, weight in given.items() if weight.ndim == 2}
             names = {name for name in given if name.startswith(("L.", "prior."))} | ({"L_h.weight"} & set(given))
-            return {name: widths[name.rpartition(".")[0]] ** 0.5 for name in names}
+            lead = 4.0 if self.config.form == "balanced" else 1.0
+            leading = {name for name in names if name.startswith(("L.V", "L_h."))}
+            return {name: widths[name.rpartition(".")[0]] ** 0.5 / (lead if name in leading else 1) for name in names}
         if self.config.form == "steady":
             tamed = ("C", "E", "K", "R1", "R2", "R3", "PD", "LD", "PE", "LE", "I1", "I2")
             return {name: SIZE**0.25 for name in given if name.startswith("L.") and name.split(".")[1] in tamed}

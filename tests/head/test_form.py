@@ -1,6 +1,7 @@
 """Forms: the same functions, learnt in other ways."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from cases import Case, every_method, random_shape
 from contract import agree
 
 from unbottle.head import Embedding, Head, HeadConfig, States
+from unbottle.head.projection import FORMS
 from unbottle.method import Method
 
 METHODS = [(name, kind) for name, kind in every_method() if Method.parse(name).base != "none"]
@@ -15,7 +17,7 @@ SHARING = [(name, kind) for name, kind in METHODS if set(Method.parse(name).lett
 
 
 @pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
-@pytest.mark.parametrize("form", ["scaled", "steady"])
+@pytest.mark.parametrize("form", ["balanced", "scaled", "steady"])
 def test_every_path_equals_the_oracle(form: str, method: str, encoder_decoder: bool) -> None:
     agree(Case(method, encoder_decoder, random_shape(5), seed=6, form=form))
 
@@ -29,7 +31,7 @@ def test_residual_equals_the_oracle(method: str, encoder_decoder: bool) -> None:
 def test_large_states_do_not_make_large_steps(name: str) -> None:
     """Two steps of Adam on a fresh head whose lower layers are a thousand times as large as the last."""
     moved = {}
-    for form in ("paper", "steady", "scaled"):
+    for form in ("paper", "steady", "scaled", "balanced"):
         torch.manual_seed(0)
         config = HeadConfig(method=Method.parse(name), hidden_size=32, vocabulary=50, form=form)
         head = Head(config)
@@ -44,7 +46,7 @@ def test_large_states_do_not_make_large_steps(name: str) -> None:
             optimizer.step()
         after = head(states, embedding).distribution.log_probs().detach()
         moved[form] = float((after - before).abs().max())
-    assert moved["paper"] > 50 > 10 > max(moved["steady"], moved["scaled"]), moved
+    assert moved["paper"] > 50 > 10 > max(moved["steady"], moved["scaled"], moved["balanced"]), moved
 
 
 def test_differences_start_at_nothing_and_the_rest_as_always() -> None:
@@ -64,7 +66,9 @@ def test_nothing_stays_nothing_in_half_precision(dtype: torch.dtype) -> None:
 
 
 def test_only_known_forms() -> None:
-    with pytest.raises(ValueError, match="form 'sum': expected one of scaled, paper, folded, residual, steady"):
+    with pytest.raises(
+        ValueError, match="form 'sum': expected one of balanced, scaled, paper, folded, residual, steady"
+    ):
         HeadConfig(method=Method.parse("softmax+c"), hidden_size=3, vocabulary=9, form="sum")
 
 
@@ -77,7 +81,7 @@ def test_old_names() -> None:
 
 @pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
 def test_a_folded_head_predicts_the_same(method: str, encoder_decoder: bool) -> None:
-    for form in ("scaled", "steady", "residual"):
+    for form in ("balanced", "scaled", "steady", "residual"):
         case = Case(method, encoder_decoder, random_shape(5), seed=6, form=form)
         (want,) = case.whole()
         learnt, case.head = case.head, case.head.fold()
@@ -94,7 +98,7 @@ def test_weights_of_another_form_are_refused() -> None:
     """Their names and shapes are the same, so nothing else would tell."""
     heads = {
         form: Head(HeadConfig(method=Method.parse("softmax+c+mi"), hidden_size=3, vocabulary=9, form=form))
-        for form in ("scaled", "folded", "paper")
+        for form in ("balanced", "folded", "paper")
     }
     for have, want in itertools.permutations(heads, 2):
         with pytest.raises(ValueError, match=f"form .*{want!r}.*and this head has the form {have!r}"):
@@ -102,6 +106,20 @@ def test_weights_of_another_form_are_refused() -> None:
     for head in heads.values():
         head.load_state_dict(head.state_dict())
         head.load_state_dict({}, strict=False)
+
+
+@pytest.mark.parametrize(("method", "encoder_decoder"), METHODS)
+def test_forms_that_differ_in_speed_only_share_their_weights(method: str, encoder_decoder: bool) -> None:
+    """An adapter that was trained when the default was another form predicts what it predicted."""
+    for old, new in itertools.permutations(("balanced", "scaled")):
+        case = Case(method, encoder_decoder, random_shape(5), seed=6, form=old)
+        (want,) = case.whole()
+        weights = case.head.state_dict()
+        case.head = Head(replace(case.config, form=new)).double()
+        case.head.load_state_dict(weights)
+        (loaded,) = case.whole()
+        torch.testing.assert_close(loaded.log_probs(), want.log_probs(), rtol=1e-9, atol=1e-9)
+        assert {name: int(mark) for name, mark in case.head.named_buffers()} == {"form": FORMS[new].mark}
 
 
 def test_where_a_scaled_head_starts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from unbottle.head.projection import FORMS, Form, current_name
+from unbottle.head.projection import DEFAULT_FORM, FORMS, Form, current_name
 from unbottle.method import Method
 
 CONVENTIONS = ("paper", "release")
@@ -21,7 +21,7 @@ class HeadConfig:
     encoder_decoder: bool = False
     source_size: int | None = None  # width of the encoder's states; None: D
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
-    form: str = "scaled"  # how the same functions are learnt: see `Form`
+    form: str = DEFAULT_FORM  # how the same functions are learnt: see `Form`
     neighbours: int = 4  # K: of each word of the context
     gate_start: float = CLOSED  # PG, PS, CopyNet: how far copying is turned off at the start
 

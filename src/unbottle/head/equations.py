@@ -75,6 +75,8 @@ def parameterisation(head: Head) -> list[str]:
         lines.append("L_h reads states of length sqrt(D)")
     if head.config.learnt.scaled and head.L:
         lines.append("every L is divided by the square root of its width")
+        if (lead := head.config.learnt.lead) != 1.0:
+            lines.append(f"L_V and L_h are divided by {lead:g} times less")
     elif divided := [name for name, part in head.L.items() if isinstance(part, Projection) and part.divisor != 1.0]:
         names, are = ", ".join(f"L_{name}" for name in sorted(divided)), "are" if len(divided) > 1 else "is"
         lines.append(f"{names} {are} divided by D^(1/4)")

@@ -37,7 +37,7 @@ class Learnt(nn.Module):
         self.softmaxes = ["V", *(f"V{k}" for k in range(2, method.softmaxes + 1))]
         self.prior = Mixture(config.q_size, method.softmaxes, scaled=form.scaled) if method.base == "mos" else None
         self.gate = GATES[method.base](size, pointer, config.gate_start) if method.base in GATES else None
-        self.L_h = MultiInput(size, *config.block, unit=form.unit, scaled=form.scaled) if method.mi else None
+        self.L_h = self._multi_input() if method.mi else None
         self.partitions = _partitions(config, self.gate)
 
         users: list[Partition | Pointer] = [*self.partitions]
@@ -54,6 +54,11 @@ class Learnt(nn.Module):
         if form.mark is not None:
             self.register_buffer(MARK, torch.empty((), dtype=torch.uint8))
             self.set_mark()
+
+    def _multi_input(self) -> MultiInput:
+        form, (layers, window), size = self.config.learnt, self.config.block, self.config.hidden_size
+        divisor = form.divisor(layers * window * size, shared=True)
+        return MultiInput(size, layers, window, unit=form.unit, divisor=divisor)
 
     def _projection(self, need: Needs) -> Projection:
         size = self.config.hidden_size
@@ -96,18 +101,35 @@ class Learnt(nn.Module):
             projection.reset_parameters()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Refuses weights of another form: their names and shapes are the same. An adapter of PEFT has no config."""
+        """Refuses weights of another form: their names and shapes are the same. An adapter of PEFT has no config.
+
+        Weights of a form that differs in its `lead` only are rescaled: they predict what they predicted.
+        """
         if any(name.startswith(prefix) for name in state_dict):
             mark = state_dict.get(prefix + MARK)
-            there = None if mark is None else int(mark)
-            if there != self.config.learnt.mark:
-                known = [repr(name) for name, form in FORMS.items() if form.mark == there]
+            there, form = None if mark is None else int(mark), self.config.learnt
+            known = {name: other for name, other in FORMS.items() if other.mark == there}
+            alike = [other for other in known.values() if replace(other, lead=form.lead, mark=form.mark) == form]
+            if alike:
+                self._rescale(state_dict, prefix, alike[0].lead / form.lead)
+            elif there != form.mark:
+                names = " or ".join(map(repr, known))
                 raise ValueError(
-                    f"these weights are of a head in the form {' or '.join(known) or 'of a newer unbottle'}, and this "
+                    f"these weights are of a head in the form {names or 'of a newer unbottle'}, and this "
                     f"head has the form {self.config.form!r}. Attach with the form that they were trained in: "
                     "attach(model, method, form=...)."
                 )
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _rescale(self, state_dict: dict[str, Any], prefix: str, factor: float) -> None:
+        """Weights of what is divided by `factor` times more here than where they were learnt."""
+        if factor == 1.0:
+            return
+        names = [f"L.{name}.{kind}" for name in self.softmaxes for kind in ("weight", "bias")] + ["L_h.weight"]
+        for name in names:
+            if (weight := state_dict.get(prefix + name)) is not None:
+                state_dict[prefix + name] = weight * factor
+        state_dict[prefix + MARK] = self.get_buffer(MARK).clone()
 
 
 def _needs(users: list[Partition | Pointer]) -> dict[str, Needs]:

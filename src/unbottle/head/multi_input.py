@@ -22,14 +22,14 @@ class MultiInput(nn.Module):
     Layer offset outer (the last layer first), position offset inner. Positions before the start, of another document
     and padding are zeros. GELU in its tanh form, as in GPT-2. A linear layer of a concatenation is a sum of linear
     layers, L^h(++_{m,i} h_{t-i}^{M-m}) = b + sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, so a part of a block is a part of L^h.
-    With `unit` the states of the block are read at length sqrt(D), whatever their own. With `scaled` the weights are
-    sqrt(L W D) times as large, and the products divided by it: the start is the same, the steps of training are not.
+    With `unit` the states of the block are read at length sqrt(D), whatever their own. With a `divisor` the weights are
+    so many times as large, and the products divided by it: the start is the same, the steps of training are not.
     """
 
-    def __init__(self, size: int, layers: int, window: int, *, unit: bool = False, scaled: bool = False) -> None:
+    def __init__(self, size: int, layers: int, window: int, *, unit: bool = False, divisor: float = 1.0) -> None:
         super().__init__()
         self.layers, self.window, self.unit = layers, window, unit
-        self.divisor = (layers * window * size) ** 0.5 if scaled else 1.0
+        self.divisor = divisor
         self.weight = nn.Parameter(torch.empty(size, layers * window * size))
         self.bias = nn.Parameter(torch.empty(size))
         self.reset_parameters()

@@ -21,12 +21,14 @@ class Form:
     """Adam moves every weight by the learning rate, whatever its gradient: a parameterisation is a learning rate.
 
     A full matrix then moves what it gives by the learning rate times the sum of what it reads. `scaled` divides that
-    by the square root of the width, so that the learning rate of the model at hand suits its head too.
+    by the square root of the width, so that the learning rate of the model at hand suits its head too. With a `lead`,
+    what all words share (L_V and L_h) learns faster than what some words add to it.
     """
 
     residual: bool = False  # f_C = f_V + L_C(q), and so for E and R
     unit: bool = False  # Mi reads states of length sqrt(D)
     scaled: bool = False  # f = start + L(q) / sqrt(width), L = 0; of a product only the queries start at 0
+    lead: float = 1.0  # with `scaled`: L_V and L_h are divided by so much less
     tamed: bool = False  # what starts at nothing is divided by D^(1/4)
     mark: int | None = None  # stands beside the weights, which mean something else in another form; old forms have none
 
@@ -37,19 +39,24 @@ class Form:
             start = 0.0 if shared else need.start
             divisor = size**0.25 if self.tamed and start <= WHISPER else 1.0
             return Projection(width, size, start=start, bias=bias, divisor=divisor)
-        divisor = width**0.5
+        divisor = self.divisor(width, shared=need.kind == "vocabulary")
         start = divisor / size**0.5 if need.kind == "key" else 0.0  # keys of about unit length: attaching sees to it
         return Projection(width, size, start=start, bias=bias, divisor=divisor, skip=need.kind == "vocabulary")
 
+    def divisor(self, width: int, *, shared: bool = False) -> float:
+        """By what the product of a matrix with `width` numbers is divided; `shared`: it acts on all words."""
+        return width**0.5 / (self.lead if shared else 1.0) if self.scaled else 1.0
+
 
 FORMS = {
+    "balanced": Form(residual=True, unit=True, scaled=True, lead=4.0, mark=3),
     "scaled": Form(residual=True, unit=True, scaled=True, mark=1),
     "paper": Form(),
     "folded": Form(unit=True, mark=2),
     "residual": Form(residual=True),
     "steady": Form(residual=True, unit=True, tamed=True),
 }
-DEFAULT_FORM = "scaled"
+DEFAULT_FORM = "balanced"
 OLD_NAMES = {"separate": "paper", "difference": "residual"}  # in files that older versions wrote
 
 

@@ -18,6 +18,7 @@ from transformers import (
 
 from unbottle.head import Head, HeadConfig
 from unbottle.head.config import CLOSED
+from unbottle.head.projection import DEFAULT_FORM
 from unbottle.head.validation import check_whole
 from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, stored_head, take_off
 from unbottle.hf.integrations.serving import served
@@ -52,7 +53,7 @@ def attach(
     method: str | Method,
     *,
     convention: str = "paper",
-    form: str = "scaled",
+    form: str = DEFAULT_FORM,
     gate_start: float = CLOSED,
     neighbours: int = 4,
     check: bool = True,
