@@ -74,8 +74,8 @@ def demo() -> str:
 
 
 def rows_without_head() -> list[tuple[dict[str, Any], float]]:
-    """Rows of CPR (CEPR for encoder-decoders) in the default form in results/learning-rates, each with the perplexity of
-    the same recipe without a head.
+    """Rows of CPR (CEPR for encoder-decoders) in the default form in results/learning-rates, each with the perplexity
+    of the same recipe without a head.
 
     Recipe "head" has nothing to train without a head: there it is the perplexity of the frozen model.
     """
