@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -82,6 +84,23 @@ WAYS: dict[str, Callable[[Case], Tensor]] = {
 def test_the_oracle(method: str, way: str) -> None:
     case = Case(method, False, texts())
     torch.testing.assert_close(WAYS[way](case), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("path", ["fused", "dense"])
+def test_the_kernel_of_an_engine(path: Literal["fused", "dense"]) -> None:
+    """All products with the vocabulary are those of the kernel, where an engine brings one."""
+    case, calls = Case("mos:2+cpr:2,4", False, texts()), []
+
+    def kernel(f: Tensor) -> Tensor:
+        calls.append(len(f))
+        return f @ case.embedding.weight.mT
+
+    embedding = replace(case.embedding, kernel=kernel)
+    case.head.path = path
+    x = case.head.inputs(case.states(slice(0, LENGTH)), embedding)
+    found = case.head.logits(x)[0].log_softmax(-1)
+    assert len(calls) == 2  # one for each softmax
+    torch.testing.assert_close(found, expected(case), atol=TOLERANCE, rtol=TOLERANCE)
 
 
 def test_bits_survive() -> None:

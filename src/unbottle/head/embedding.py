@@ -29,6 +29,7 @@ class Embedding:
     scale: float = 1.0
     softcap: float | None = None
     into: WeightGradient | None = None  # where the fused loss gathers the gradient of the weight
+    kernel: Callable[[Tensor], Tensor] | None = None  # f -> f . w_x of all words without gradients, for engines
 
     @property
     def vocabulary(self) -> int:
@@ -50,7 +51,7 @@ class Embedding:
 
     def products(self, f: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Dot products with all words; a subclass whose weight is elsewhere replaces this one and `products_at`."""
-        return F.linear(f, self.weight)
+        return F.linear(f, self.weight) if self.kernel is None else self.kernel(f)
 
     def products_at(self, f: Float[Tensor, "B T D"], ids: Int[Tensor, "B #T S"]) -> Float[Tensor, "B T S"]:
         """Dot products with some words."""
@@ -87,7 +88,9 @@ class Products:
         rows = f.detach().flatten(0, 1).to(low)
         buffer = self.lend(len(rows), padded(size), dtype)
         values = buffer[:, :size]
-        if low == dtype:
+        if self.embedding.kernel is not None:
+            values.copy_(self.embedding.kernel(rows))
+        elif low == dtype:
             torch.mm(rows, self.weight.mT, out=values)
         elif rows.is_cuda and self.weight.dtype == low:  # the one device whose products of halves come in float32
             torch.mm(rows, self.weight.mT, out_dtype=dtype, out=values)

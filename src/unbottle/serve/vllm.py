@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from vllm.distributed import (
     get_tensor_model_parallel_world_size,
     tensor_model_parallel_all_gather,
@@ -150,7 +149,7 @@ class ShardedEmbedding(Embedding):
         return self.words
 
     def products(self, f: Tensor) -> Tensor:
-        gathered: Tensor = tensor_model_parallel_all_gather(F.linear(f, self.weight))
+        gathered: Tensor = tensor_model_parallel_all_gather(super().products(f))
         return gathered[..., : self.words]
 
     def products_at(self, f: Tensor, ids: Tensor) -> Tensor:
@@ -265,11 +264,14 @@ class ServedHead(Model):
         bias = getattr(output, "bias", None)
         quirks: dict[str, Any] = {"scale": self._quirks.scale, "softcap": self._quirks.softcap}
         if get_tensor_model_parallel_world_size() == 1:
-            return Embedding(weight=output.weight[:words], bias=None if bias is None else bias[:words], **quirks)
+            kernel = functools.partial(_products, output, words)
+            bias = None if bias is None else bias[:words]
+            return Embedding(weight=output.weight[:words], bias=bias, kernel=kernel, **quirks)
         self.head.path = "dense"
         bias = None if bias is None else tensor_model_parallel_all_gather(bias[None])[0, :words]
         start = output.shard_indices.padded_org_vocab_start_index
-        return ShardedEmbedding(weight=output.weight, bias=bias, start=start, words=words, **quirks)
+        kernel = functools.partial(_products, output, len(output.weight))
+        return ShardedEmbedding(weight=output.weight, bias=bias, start=start, words=words, kernel=kernel, **quirks)
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
         mine: dict[str, Tensor] = {}
@@ -292,6 +294,12 @@ class ServedHead(Model):
     def compute_logits_local(self) -> Any:
         """Absent: logits of a part of the vocabulary are not what a head gives."""
         raise AttributeError("a model with a head has no logits of a part of the vocabulary")
+
+
+def _products(output: Any, words: int, f: Tensor) -> Tensor:
+    """f . w_x of the words of an output layer, by the kernel that vLLM chose: it packs the weight when it is loaded."""
+    products: Tensor = output.quant_method.apply(output, f.contiguous())
+    return products[..., :words]
 
 
 def refuse(head: HeadConfig, vllm_config: Any) -> None:
