@@ -39,8 +39,8 @@ def test_a_prompt(models: dict[str, str], tmp_path: Path, capsys, monkeypatch) -
     for sampling in ("greedy", "beams", "top-k"):
         (wanted,) = expected("cpr", [PROMPT], sampling=sampling)
         assert run(capsys, *given, "--prompt", PROMPT, "--sampling", sampling) == (f"{wanted}\n", "")
-    other = ("--sampling", "top-k", "--seed", "6")
-    assert expected("cpr", [PROMPT], sampling="top-k", seed=6) != [wanted]
+    other = ("--sampling", "top-k", "--seed", "3")
+    assert expected("cpr", [PROMPT], sampling="top-k", seed=3) != [wanted]
     assert run(capsys, *given, "--prompt", PROMPT, *other)[0] != f"{wanted}\n"
     (tmp_path / "a.txt").write_text(PROMPT)
     (greedy,) = expected("cpr", [PROMPT])

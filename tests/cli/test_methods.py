@@ -69,7 +69,7 @@ def test_other_equations(method: str, line: str, capsys) -> None:
 
 def test_how_a_method_is_learnt(capsys) -> None:
     cepr = ["f_C = f_V + L_C(q)", "f_E = f_V + L_E(q)", "f_R1 = f_V + L_R1(q)"]  # P has local embeddings, not w_x
-    divided = "every L is divided by the square root of its width; L_V and L_h are divided by 4 times less"
+    divided = "every L is divided by the square root of its width"
     shown = run(capsys, "s+cepr:20", "--shape", "t5-small")
     assert f"  learnt as: {'; '.join([*cepr, 'f_V = h + L_V(q)', divided])}\n" in shown
     (found,) = json.loads(run(capsys, "s+cepr:20", "--shape", "t5-small", "--json"))

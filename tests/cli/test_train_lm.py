@@ -60,7 +60,7 @@ def test_a_model_is_trained(train: str, base: dict[str, str], tmp_path: Path, ca
     assert config["settings"]["adam_epsilon"] == 1e-6
     model = AutoModelForCausalLM.from_pretrained(output / "model")
     assert str(model.head.config.method) == METHOD
-    assert model.head.config.form == "balanced", "whatever is trained"
+    assert model.head.config.form == ("scaled" if train == "all" else "balanced")
     assert (output / "model" / "tokenizer.json").is_file()
     assert (output / "adapter").is_dir() == (train == "lora")
     card = ModelCard.load(output / "model" / "README.md")
@@ -90,13 +90,13 @@ def test_a_head_goes_on(base: dict[str, str], tmp_path: Path, capsys: pytest.Cap
     assert "has the head 'softmax+cpr:3,9+mi' already, not 'softmax+c'" in refused(
         capsys, *run, "--method", "softmax+c"
     )
-    assert "has a head in the form 'balanced' already, not 'paper'" in refused(capsys, *run, "--form", "paper")
+    assert "has a head in the form 'scaled' already, not 'paper'" in refused(capsys, *run, "--form", "paper")
     assert main(["train", "lm", *run, "--eval-data", base["text"]]) == 0
 
 
 def test_the_form_of_the_projections(base: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run = ("--model", base["plain"], "--data", base["text"], "--method", "softmax+c", *QUICK, "--output", str(tmp_path))
-    assert "form 'sum': expected one of balanced, scaled, paper" in refused(capsys, *run, "--form", "sum")
+    assert "form 'sum': expected one of scaled, balanced, paper" in refused(capsys, *run, "--form", "sum")
     assert main(["train", "lm", *run, "--form", "residual"]) == 0
     assert unbottle.load(tmp_path / "model").head.config.form == "residual"
     capsys.readouterr()

@@ -56,7 +56,7 @@ def test_plain() -> None:
         ("softmax+c form", "method 'softmax+c form'"),
         (
             "softmax+c form=",
-            "Known: form=balanced|scaled|paper|folded|residual|steady, convention=",
+            "Known: form=scaled|balanced|paper|folded|residual|steady, convention=",
         ),
         ("softmax+c form=../../etc", "'form=../../etc' is not an option"),
         ("softmax+c lr=fast", "'lr=fast' is not an option"),

@@ -67,7 +67,7 @@ def test_nothing_stays_nothing_in_half_precision(dtype: torch.dtype) -> None:
 
 def test_only_known_forms() -> None:
     with pytest.raises(
-        ValueError, match="form 'sum': expected one of balanced, scaled, paper, folded, residual, steady"
+        ValueError, match="form 'sum': expected one of scaled, balanced, paper, folded, residual, steady"
     ):
         HeadConfig(method=Method.parse("softmax+c"), hidden_size=3, vocabulary=9, form="sum")
 

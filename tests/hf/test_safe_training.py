@@ -12,6 +12,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
 import unbottle
+from unbottle.head.projection import DEFAULT_FORM, form_for
 
 VOCABULARY, SIZE, LENGTH = 96, 256, 32
 CPR = "softmax+cpr:5,20+mi"
@@ -106,7 +107,8 @@ def test_the_model_has_the_outliers_of_a_real_one() -> None:
 @pytest.mark.parametrize("recipe", ["head", "lora", "all"])
 def test_a_head_never_makes_a_model_worse(recipe: str, lr: float) -> None:
     plain = after(recipe, lr, None)
-    ours = {method: after(recipe, lr, method) for method in ("softmax+mi", CPR)}
+    forms = dict.fromkeys((DEFAULT_FORM, form_for(recipe)))
+    ours = {(form, method): after(recipe, lr, method, form=form) for form in forms for method in ("softmax+mi", CPR)}
     assert max(ours.values()) < plain * 1.005, (plain, ours)
 
 

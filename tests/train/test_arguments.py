@@ -119,7 +119,7 @@ def test_gradient_checkpointing(train: str, tmp_path: Path) -> None:
 
 def test_the_best_model_is_loaded_at_the_end(tmp_path: Path) -> None:
     """A learning rate that is far too large after its warm-up: the first evaluation is the best, and is kept."""
-    options = {"learning_rate": 0.2, "warmup_steps": 6, "max_steps": 8, "eval_steps": 2, "save_steps": 2}
+    options = {"learning_rate": 0.5, "warmup_steps": 6, "max_steps": 8, "eval_steps": 2, "save_steps": 2}
     more = {"load_best_model_at_end": True, "save_total_limit": 1, "use_cpu": True, "report_to": "none"}
     args = LMTrainingArguments(output_dir=str(tmp_path), window_length=tiny.LENGTH, **options, **more)
     model, valid = tiny.model(), tiny.windows(101, 1)

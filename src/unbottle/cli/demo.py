@@ -159,7 +159,7 @@ def demo(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="Parameterisation of the heads, as in unbottle train. [balanced]"),
+        typer.Option(metavar="FORM", help="Parameterisation of the heads, as in unbottle train. [scaled]"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config and exit.")] = False,
     plan: Annotated[str | None, typer.Option(hidden=True)] = None,

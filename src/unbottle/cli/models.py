@@ -73,14 +73,16 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return list(paths)
 
 
-def starting_model(options: Mapping[str, object], seed: int, *, folder: Path, encoder_decoder: bool = False) -> Loaded:
+def starting_model(
+    options: Mapping[str, object], seed: int, *, folder: Path, train: str = "all", encoder_decoder: bool = False
+) -> Loaded:
     """The model that a training starts from, with the head that is asked for, and its tokenizer.
 
     A run that is resumed in its `folder` keeps the form of its head, whatever the default has become since.
     """
     from transformers import set_seed
 
-    from unbottle.head.projection import DEFAULT_FORM, current_name
+    from unbottle.head.projection import current_name, form_for
     from unbottle.hf.attach import attach
     from unbottle.hf.modeling import HeadMixin
     from unbottle.method import Method
@@ -102,7 +104,7 @@ def starting_model(options: Mapping[str, object], seed: int, *, folder: Path, en
         )
     if not isinstance(model, HeadMixin):
         set_seed(seed)
-        form = form or form_of(folder) or DEFAULT_FORM
+        form = form or form_of(folder) or form_for(train)
         return model if method is None else attach(model, method, form=form), tokenizer
     if method is not None and method != model.head.config.method:
         raise ValueError(

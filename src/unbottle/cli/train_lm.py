@@ -57,7 +57,7 @@ def load(options: TrainingOptions, args: HeadTrainingArguments) -> Loaded:
     from unbottle.train.arguments import LMTrainingArguments
 
     assert isinstance(args, LMTrainingArguments)
-    model, tokenizer = starting_model(options.own, args.seed, folder=Path(str(args.output_dir)))
+    model, tokenizer = starting_model(options.own, args.seed, folder=Path(str(args.output_dir)), train=args.train_mode)
     return model, tokenizer, *data_of(options.own, tokenizer, args.window_length)
 
 

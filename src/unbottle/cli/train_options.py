@@ -55,9 +55,7 @@ ALIASES = {  # short names that commands show
 OWN = {"device": "str", "precision": "str", "shuffle": "bool"}  # short names of several arguments: their kind
 MANY = 20  # choices: more are not listed
 METAVARS = {"int": "N", "float": "X", "list": "NAME,...", "json": "DICT"}
-FORM_HELP = (
-    "Parameterization of the output layer: balanced, scaled, paper, residual or steady. [balanced, or the preset's]"
-)
+FORM_HELP = "Parameterization of the output layer: scaled, balanced, paper, residual or steady. [by what is trained]"
 
 
 def show_all(context: typer.Context, wanted: bool) -> None:

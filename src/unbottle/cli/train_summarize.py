@@ -59,7 +59,10 @@ def load(options: TrainingOptions, args: HeadTrainingArguments) -> Loaded:
 
     assert isinstance(args, SummarizeTrainingArguments)
     train, valid = data_of(options.own)
-    model, tokenizer = starting_model(options.own, args.seed, folder=Path(str(args.output_dir)), encoder_decoder=True)
+    folder = Path(str(args.output_dir))
+    model, tokenizer = starting_model(
+        options.own, args.seed, folder=folder, train=args.train_mode, encoder_decoder=True
+    )
     prefix = prefix_of(model) if args.source_prefix is None else args.source_prefix
     return model, tokenizer, tokenize(train, tokenizer, args, prefix), tokenize(valid, tokenizer, args, prefix)
 

@@ -31,7 +31,7 @@ from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
 from unbottle.experiments.workspace import CONTENT, CausalWorkspace, Data, EvalWindows, Workspace
-from unbottle.head.projection import DEFAULT_FORM
+from unbottle.head.projection import form_for
 from unbottle.hf.modeling import HeadMixin
 from unbottle.progress import Progress
 from unbottle.train import Settings
@@ -161,7 +161,6 @@ class CompareWorkspace(CausalWorkspace):
     """One pretrained model and one text. With a frozen backbone, its hidden states are computed once for all rows."""
 
     preset: Comparison
-    form = DEFAULT_FORM
     lr: float | None = None  # of all rows, once it is chosen
     keep_models = False
 
@@ -174,6 +173,10 @@ class CompareWorkspace(CausalWorkspace):
         """Training settings of all rows."""
         settings = replace(self.preset.rows, states=str(self.folder / "states"))
         return settings if self.lr is None else replace(settings, lr=self.lr)
+
+    @property
+    def form(self) -> str:
+        return form_for(self.preset.rows.train)
 
     @property
     def is_frozen(self) -> bool:

@@ -18,7 +18,7 @@ from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
 from unbottle.experiments.summary_tables import SUMMARIZATION, measure_summaries
 from unbottle.experiments.workspace import SummaryWorkspace
-from unbottle.head.projection import DEFAULT_FORM
+from unbottle.head.projection import form_for
 from unbottle.train import SummarizeSettings
 from unbottle.train.presets import TINY
 
@@ -89,8 +89,11 @@ class SummaryCompareWorkspace(SummaryWorkspace):
     """One pretrained model, one set of pairs."""
 
     preset: SummaryComparison
-    form = DEFAULT_FORM
     keep_models = False
+
+    @property
+    def form(self) -> str:
+        return form_for(self.preset.rows.train)
 
     @classmethod
     def suffix(cls, data: str) -> str:

@@ -185,9 +185,13 @@ class DemoWorkspace(CompareWorkspace):
         text: StandardLibrary | Documentation | None = None,
     ) -> None:
         self.text = text or (Documentation.of_python() if preset.english else standard_library())
-        self.cache, self.form = cache, preset.form
+        self.cache = cache
         self.num_files: dict[str, int] = {}  # of each part
         super().__init__(folder, preset, preset.data, progress=progress)
+
+    @property
+    def form(self) -> str:
+        return self.preset.form
 
     @cached_property
     def settings(self) -> Json:

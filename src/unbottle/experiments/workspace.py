@@ -67,7 +67,11 @@ class Workspace(ABC):
     auto_class: ClassVar[type[AutoModelForCausalLM | AutoModelForSeq2SeqLM]]
     settings_file: ClassVar[str] = "lab.json"
     preset: Preset
-    form: str = "paper"  # parameterisation of the heads
+
+    @property
+    def form(self) -> str:
+        """Parameterisation of the heads whose rows do not name one."""
+        return "paper"
 
     def __init__(
         self, folder: Path, preset: Preset, data: str, *, progress: Progress = silent, threads: int | None = None

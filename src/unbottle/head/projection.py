@@ -49,20 +49,26 @@ class Form:
 
 
 FORMS = {
-    "balanced": Form(residual=True, unit=True, scaled=True, lead=4.0, mark=3),
     "scaled": Form(residual=True, unit=True, scaled=True, mark=1),
+    "balanced": Form(residual=True, unit=True, scaled=True, lead=4.0, mark=3),
     "paper": Form(),
     "folded": Form(unit=True, mark=2),
     "residual": Form(residual=True),
     "steady": Form(residual=True, unit=True, tamed=True),
 }
-DEFAULT_FORM = "balanced"
+DEFAULT_FORM = "scaled"
+FROZEN_FORM = "balanced"  # where the backbone is frozen, or adapted by LoRA: safe there, and faster
 OLD_NAMES = {"separate": "paper", "difference": "residual"}  # in files that older versions wrote
 
 
 def current_name(form: str) -> str:
     """The name of a form today, also if an old file has its old name."""
     return OLD_NAMES.get(form, form)
+
+
+def form_for(train: str) -> str:
+    """The default where all weights are trained, or only the head, or adapters and the head ("all", "head", "lora")."""
+    return DEFAULT_FORM if train == "all" else FROZEN_FORM
 
 
 WHISPER = 1e-10  # where the paper starts L_PD, L_LD, L_PE, L_LE: so quiet that a fresh head is the plain softmax
