@@ -31,7 +31,14 @@ const markText = (word, places) => {
   mirror.scrollTop = box.scrollTop;
 };
 
+// Scrolling moves words under a pointer that rests. That is no reason to forget a word that the keyboard points at.
+let pointer = "";
+const placeOf = (event) => `${event.clientX} ${event.clientY}`;
+const rests = (event) => event.type.startsWith("pointer") && placeOf(event) === pointer;
+document.addEventListener("pointermove", (event) => { pointer = placeOf(event); });
+
 const mark = (event) => {
+  if (rests(event)) return;
   unmark();
   const word = event.target.closest(".ub-word");
   const places = word?.querySelector("[data-places]");
@@ -43,7 +50,7 @@ const mark = (event) => {
   });
 };
 for (const name of ["pointerover", "focusin"]) element.addEventListener(name, mark);
-for (const name of ["pointerleave", "focusout"]) element.addEventListener(name, unmark);
+for (const name of ["pointerleave", "focusout"]) element.addEventListener(name, (event) => rests(event) || unmark());
 
 element.addEventListener("click", (event) => {
   unmark();
