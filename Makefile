@@ -135,7 +135,7 @@ $(SERVING_READY): pyproject.toml constraints.txt
 	@$(SERVING_PIP) $(TORCH)
 	@$(SERVING_PIP) $(SERVING)
 	@.venv-serving/bin/python -m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec
-	@$(SERVING_PIP) beartype hypothesis jaxtyping peft pytest pytest-xdist
+	@$(SERVING_PIP) beartype hypothesis jaxtyping peft pytest pytest-timeout pytest-xdist
 	@.venv-serving/bin/python -m pip --disable-pip-version-check install -qq --no-deps --editable .
 	@touch $@
 

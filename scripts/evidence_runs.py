@@ -16,8 +16,8 @@ from unbottle.tables import Estimate, Table
 
 ROOT = Path(__file__).parents[1]
 NAMES = {  # of folders of results/
-    "smollm2": "SmolLM2-135M-Instruct", "smollm2-long": "SmolLM2-135M-Instruct, eight times the text",
-    "stories": "stories15M",
+    "smollm2": "SmolLM2-135M-Instruct", "smollm2-balanced": "SmolLM2-135M-Instruct, form balanced",
+    "smollm2-long": "SmolLM2-135M-Instruct, eight times the text", "stories": "stories15M",
 }  # fmt: skip
 T5 = "t5"
 PLAIN = "plain"

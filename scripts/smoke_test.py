@@ -60,7 +60,7 @@ def core() -> None:
 def demo() -> None:
     """On some files of the standard library: its tokenizer is trained in seconds."""
     from unbottle.experiments import corpora
-    from unbottle.experiments import demo as module
+    from unbottle.experiments import demo_workspace as module
 
     library, folder = corpora.standard_library(), Path("library").absolute()
     folder.mkdir()

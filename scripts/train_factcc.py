@@ -2,7 +2,7 @@
 
     python scripts/train_factcc.py --data samsum --output runs/factcc [--people mturk_cnndm.jsonl] [--base NAME]
 
-Claims are those of unbottle.eval.claims, of the documents of the training part. Without --base the classifier is a
+Claims are those of factcc_claims.py, of the documents of the training part. Without --base the classifier is a
 small BERT from random weights, whose tokenizer is trained on the documents: it exercises the metric, and is no judge.
 `--base manueldeprada/FactCC` goes on from the published checkpoint for one epoch, as the paper does. The folder is what
 `unbottle eval summaries --metric factcc --factcc-model FOLDER` reads. Printed are the accuracies on claims of test
@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 import torch
+from factcc_claims import Claim, claims
 from support_vs_people import read, row
 from torch.nn import functional as F
 from transformers import (
@@ -28,7 +29,6 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from unbottle.eval.claims import Claim, claims
 from unbottle.eval.inference import best_device
 from unbottle.eval.proper_nouns import tagger
 from unbottle.experiments.corpora import PairCorpus, train_pair_tokenizer

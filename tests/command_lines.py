@@ -101,7 +101,7 @@ LINES = {
     ),
     "train lm": Line(
         works="--model {causal} --data {text} --method softmax+c --length 8 --max-steps 1 --output {output}",
-        interrupt="unbottle.cli.train_lm:data_of", quick=False,
+        interrupt="unbottle.cli.train:windows", quick=False,
         method=("... --method {wrong}",), model=("... --model {wrong}",),
         file=(
             "... --data {wrong}", "... --eval-data {wrong}",
@@ -111,7 +111,7 @@ LINES = {
     ),
     "train summarize": Line(
         works="--model {seq2seq} --data {pairs} --method s+c --max-steps 1 --output {output}",
-        interrupt="unbottle.cli.train_summarize:data_of", quick=False,
+        interrupt="unbottle.cli.train:pair_rows", quick=False,
         method=("... --method {wrong}",), model=("... --model {wrong}",), takes="seq2seq",
         file=(
             "... --data {wrong}", "... --eval-data {wrong}",

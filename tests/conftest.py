@@ -4,22 +4,19 @@ UNBOTTLE_CHECKED=1 checks the shapes and types that signatures of the maths stat
 test` does so for the contract of the heads, `make test-full` for all tests.
 """
 
-import contextlib
 import gc
 import os
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 CHECKED = ["unbottle.ops", "unbottle.head"]  # where shapes are the point
 
-is_checked = os.environ.get("UNBOTTLE_CHECKED") == "1"
-with install_import_hook(CHECKED, "beartype.beartype") if is_checked else contextlib.nullcontext():
-    import slices  # which imports unbottle
+if os.environ.get("UNBOTTLE_CHECKED") == "1":
+    install_import_hook(CHECKED, "beartype.beartype")  # before anything imports unbottle
 
-torch.set_num_threads(1)  # the tests run in parallel processes
+gc.unfreeze = lambda: None  # a benchmark thaws all objects when it is done: those that are frozen below as well
 
 COMMON = {"deadline": None, "print_blob": True, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("fast", max_examples=20, **COMMON)
@@ -29,10 +26,15 @@ settings.load_profile("fast")  # make test-full: --hypothesis-profile thorough
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not full"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    import slices  # imports unbottle, for which the process that only distributes tests would wait
+    import torch
+
+    torch.set_num_threads(1)  # the tests run in parallel processes
     slices.mark_rows_outside_the_slice(items)
 
 
-def pytest_collection_finish() -> None:
-    """Leave what was imported out of later garbage collections: a million objects that stay."""
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> None:
+    """Leave what is there before a file out of later garbage collections: a million objects that stay."""
     gc.collect()
     gc.freeze()

@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import shlex
+import sys
 import textwrap
 import types
 from pathlib import Path
@@ -16,9 +17,8 @@ import torch
 from cases import Case, random_shape
 from contract import agree
 
-from unbottle.cli import reproduce as cli_reproduce
 from unbottle.cli.main import main
-from unbottle.experiments import catalog
+from unbottle.experiments import EXPERIMENTS
 from unbottle.head.partition import PARTITIONS
 from unbottle.method import LETTERS
 
@@ -226,11 +226,12 @@ def test_your_first_metric(tmp_path: Path, capsys: pytest.CaptureFixture, monkey
 
 
 def test_your_first_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (experiment,) = code("CONTRIBUTING.md", "Your first experiment")
-    names: dict = {}
-    exec(compile(experiment, "CONTRIBUTING.md", "exec"), names)
-    monkeypatch.setitem(catalog.EXPERIMENTS, "head-sizes", names["HEAD_SIZES"])
-    monkeypatch.setattr(cli_reproduce, "NAMES", (*cli_reproduce.NAMES, "head-sizes"))
+    experiment, line = code("CONTRIBUTING.md", "Your first experiment")
+    module = types.ModuleType("unbottle.experiments.head_sizes")
+    exec(compile(experiment, "CONTRIBUTING.md", "exec"), vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name, entry in eval(f"{{{line}}}").items():
+        monkeypatch.setitem(EXPERIMENTS, name, entry)
     text = tmp_path / "text.txt"
     text.write_text("\n".join(f"Anna met {name} near the river ." for name in ("Boris", "Clara") * 900), "utf-8")
     folders = ["--work", str(tmp_path / "work"), "--output", str(tmp_path / "results")]

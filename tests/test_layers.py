@@ -31,7 +31,7 @@ ABOVE = {
     "cli": {"ops", "head", "hf", "data", "train", "eval", "bench", "report", "experiments", "app"},
 }
 THIRD_PARTY = {
-    "ops": {"torch", "jaxtyping", "triton"},
+    "ops": {"torch", "jaxtyping", "triton", "numpy"},
     "head": {"torch", "jaxtyping"},
     "hf": {"torch", "jaxtyping", "transformers", "safetensors", "huggingface_hub"},
     "serve": {"torch", "jaxtyping", "transformers", "packaging", "vllm"},

@@ -39,6 +39,10 @@ def test_the_version_stands_in_one_place() -> None:
     assert f"\nversion: {unbottle.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+def test_this_version_can_be_tagged() -> None:
+    assert script("release").problems(f"v{unbottle.__version__}") == []
+
+
 def test_a_tag_must_agree(tmp_path: Path) -> None:
     release = script("release")
     (tmp_path / "src" / "unbottle").mkdir(parents=True)

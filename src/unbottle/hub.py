@@ -16,7 +16,7 @@ from pathlib import Path
 from transformers.utils import CONFIG_NAME
 
 from unbottle.hf.configuration import AUTO_MAP, MODEL_TYPE
-from unbottle.hf.loading import UnbottledConfig
+from unbottle.hf.pretrained import UnbottledConfig
 
 __all__ = ["UnbottledConfig", "add_remote_code"]
 

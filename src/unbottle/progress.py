@@ -16,6 +16,10 @@ Progress = Callable[[float, float, str], None]  # work done, total work, what wa
 QUIET_SECONDS = 10.0  # between plain lines
 
 
+def silent(done: float, total: float, text: str) -> None:
+    """Report no progress."""
+
+
 def processes() -> int:
     """How many processes torchrun or accelerate started for this command."""
     return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
@@ -115,6 +119,16 @@ def phases() -> Iterator[Progress]:
             shown[0](done, total, text)
 
         yield report
+
+
+def portion(progress: Progress, start: float, weight: float, total: float) -> Progress:
+    """A progress whose whole range is shown as the part of another one from `start` to `start + weight` of `total`."""
+
+    def inner(done: float, of: float, text: str) -> None:
+        share = min(max(done / of, 0.0), 1.0) if of else 0.0
+        progress(start + share * weight, total, text)
+
+    return inner
 
 
 @contextmanager

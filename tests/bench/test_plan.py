@@ -2,8 +2,7 @@
 
 import pytest
 
-from unbottle.bench.cases import HEAD, PLAIN, BenchSettings, Execution, Scale, plan
-from unbottle.bench.goals import Goal, goal, plan_goals
+from unbottle.bench.cases import HEAD, PLAIN, BenchSettings, Execution, Goal, Scale, goal, plan, plan_goals
 from unbottle.method import MethodError
 
 GOALS = {

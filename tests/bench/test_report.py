@@ -3,8 +3,7 @@
 import pytest
 from tiny_shapes import TINY
 
-from unbottle.bench.cases import BenchSettings, HeadVariant, Point
-from unbottle.bench.goals import Goal
+from unbottle.bench.cases import BenchSettings, Goal, HeadVariant, Point
 from unbottle.bench.report import document
 from unbottle.bench.run import Measurement
 from unbottle.bench.timing import Time

@@ -11,8 +11,7 @@ import torch
 from tiny_shapes import METHODS, TINY, TINY_SEQ2SEQ
 
 from unbottle.bench import run as module
-from unbottle.bench.cases import SHAPES, BenchSettings, Case, Scale
-from unbottle.bench.goals import Goal
+from unbottle.bench.cases import SHAPES, BenchSettings, Case, Goal, Scale
 from unbottle.bench.report import document, interrupted_rows, save
 from unbottle.bench.run import Bench, machine
 from unbottle.bench.timing import Time, Work
@@ -109,7 +108,8 @@ def test_scales_and_head() -> None:
     assert {row.point.measure for row in run.rows} == {"train", "head-loss"}
 
 
-def test_threads_are_given_back() -> None:
+def test_threads_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "work", lambda model, point: Work(lambda: None, lambda: None))
     before = torch.get_num_threads()
     seen: list[int] = []
     run = bench(shapes=("tiny",), measures=("loss",), threads=before + 1)
@@ -217,8 +217,9 @@ def test_rows_of_a_scale_are_told_apart_when_resumed(tmp_path: Path) -> None:
     assert again.rows[3:] != run.rows[3:]
 
 
-def test_ratios_to_another_baseline() -> None:
+def test_ratios_to_another_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the paper's ratios; goals are for ratios to the plain model."""
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)  # goals are for two; they would wait for a core
     changes = {"shapes": ("tiny",), "measures": ("train",), "methods": ("mos:2",), "memory": False, "threads": 2}
     plain = bench(**changes)
     plain.run()

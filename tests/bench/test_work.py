@@ -7,7 +7,7 @@ from tiny_shapes import ALL, TINY
 from unbottle.bench.cases import AT_CONTEXT, HEAD, MEASURES, NEW_TOKENS, Execution, HeadVariant, Point, Shape
 from unbottle.bench.models import Models
 from unbottle.bench.timing import DECODE_STEPS, work
-from unbottle.hf.outputs import SkippedLogits
+from unbottle.hf.modeling import SkippedLogits
 
 
 def point(shape: Shape, measure: str) -> Point:

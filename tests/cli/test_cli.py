@@ -257,8 +257,8 @@ def test_what_we_show_works(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unbottle.hub_access.unavailable", lambda *args: "")
     for name in ("check_place", "check_model"):  # the dry run of training looks for model and data
         monkeypatch.setattr(f"unbottle.cli.train_options.{name}", lambda *args: None)
-    for command in ("train_lm", "train_summarize"):
-        monkeypatch.setattr(f"unbottle.cli.{command}.load", lambda *args: (None, None, None, None))
+    for load in ("load_lm", "load_summarize"):
+        monkeypatch.setattr(f"unbottle.cli.train.{load}", lambda *args: (None, None, None, None))
     monkeypatch.setattr("unbottle.train.estimate.estimate", lambda *args: {})
     _, *words = shlex.split(line)
     is_real = words[0] in ONLY_PRINT or words[0].startswith("-") or {"--help", "--dry-run"} & {*words}

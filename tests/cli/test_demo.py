@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import unbottle
 from unbottle.cli.main import main
-from unbottle.experiments import demo, workspace
+from unbottle.experiments import demo, demo_workspace, workspace
 from unbottle.experiments.corpora import standard_library
-from unbottle.experiments.demo import CONTEXT_METHODS, DEMO_PRESETS, METHODS
+from unbottle.experiments.demo_workspace import CONTEXT_METHODS, DEMO_PRESETS, METHODS
 from unbottle.report.sections import headline
 
 SEEDS = 2
@@ -39,14 +39,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
     """The folder of a demo that ran to its end."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "standard_library", lambda: standard_library(library))
+        patch.setattr(demo_workspace, "standard_library", lambda: standard_library(library))
         assert main(line(folder)) == 0
     return folder
 
 
 @pytest.fixture
 def small_library(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "standard_library", lambda: standard_library(library))
+    monkeypatch.setattr(demo_workspace, "standard_library", lambda: standard_library(library))
 
 
 def line(folder: Path) -> list[str]:

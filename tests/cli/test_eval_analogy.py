@@ -9,7 +9,7 @@ import pytest
 import tiny_causal
 from transformers import T5Config, T5ForConditionalGeneration
 
-from unbottle.cli import eval_analogy
+from unbottle.cli import eval_tasks
 from unbottle.cli.main import main
 from unbottle.data.analogy import KINDS, PARTS, RELATIONS, SIZE, analogies, training_text
 from unbottle.tables import Table
@@ -25,11 +25,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [tiny_causal.saved(place / name, method, spelling) for name, method in methods.items()]
 
 
-def test_the_help_names_what_there_is() -> None:
-    assert ", ".join(KINDS) == eval_analogy.KINDS
-    assert ", ".join(RELATIONS) == eval_analogy.RELATIONS
-    assert ", ".join(PARTS) == eval_analogy.PARTS
-    assert eval_analogy.SIZE == SIZE
+def test_the_help_names_what_there_is(capsys: pytest.CaptureFixture) -> None:
+    assert main(["eval", "analogy", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert all(", ".join(names) in out for names in (KINDS, RELATIONS, PARTS))
+    assert str(SIZE) in out
 
 
 def test_models_with_and_without_a_head(folders: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -62,7 +62,7 @@ def test_contexts_and_training_text_are_written_without_a_model(tmp_path: Path, 
 
 
 def test_huge_perplexities_fit_in_a_column() -> None:
-    assert [eval_analogy.number(value) for value in (2.0, 2e9, float("inf"))] == ["2.000", "2.00e+09", "inf"]
+    assert [eval_tasks.wide_number(value) for value in (2.0, 2e9, float("inf"))] == ["2.000", "2.00e+09", "inf"]
     assert Table(("a", "b"), [("x", "2.000"), ("yy", "2.00e+09")]).text().splitlines() == [
         "a          b",
         "x      2.000",

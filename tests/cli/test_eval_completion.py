@@ -9,7 +9,7 @@ import pytest
 import tiny_causal
 from byte_pairs import TEXT, byte_pairs
 
-from unbottle.cli import eval_completion
+from unbottle.cli import eval_text
 from unbottle.cli.main import main
 from unbottle.eval.completion import FILE, CompletionConfig
 
@@ -84,4 +84,4 @@ def test_a_text_that_is_too_short(place: Path, capsys: pytest.CaptureFixture) ->
 
 
 def test_numbers() -> None:
-    assert eval_completion.numbers("20,70") == (20, 70)
+    assert eval_text.numbers("20,70") == (20, 70)

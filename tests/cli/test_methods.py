@@ -9,7 +9,7 @@ import tiny_causal
 from byte_pairs import byte_pairs
 
 from unbottle.cli.main import main
-from unbottle.experiments.paper import PERPLEXITY_SMALL
+from unbottle.experiments.paper import ANY, PERPLEXITY, SMALL
 from unbottle.head import Head, HeadConfig
 from unbottle.head.equations import equations as equations_of
 from unbottle.head.partition import PARTITIONS, Partition
@@ -109,11 +109,11 @@ def test_every_method_of_the_paper_is_shown_with_its_numbers(capsys) -> None:
     shown = {row["method"]: row for row in causal} | {row["method"]: row for row in seq2seq if "e" in row["method"]}
     assert set(map(str, map(Method.parse, PAPER_METHODS))) <= {row["method"] for row in [*causal, *seq2seq]}
     plain = causal[0]["parameters"]["plain model"]
-    for method, (size, *_, wiki) in PERPLEXITY_SMALL.items():
+    for method, numbers in PERPLEXITY[ANY][SMALL].items():
         row = shown[method]
-        assert round((plain + row["parameters"]["added"]) / 1e6, 1) == size
+        assert round((plain + row["parameters"]["added"]) / 1e6, 1) == numbers["Size"]
         assert sum(row["parameters"]["by part"].values()) == row["parameters"]["added"]
-        assert row["paper"]["perplexity, GPT-2 Small"]["Wiki"] == wiki
+        assert row["paper"]["perplexity, GPT-2 Small"]["Wiki"] == numbers["Wiki"]
 
 
 def test_for_people(capsys) -> None:

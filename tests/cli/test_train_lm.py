@@ -182,13 +182,13 @@ def test_a_dry_run_looks_for_model_and_data(base: dict[str, str], tmp_path: Path
 
 def test_parts_of_its_own(base: dict[str, str], tmp_path: Path) -> None:
     """A folder with a validation file is validated with it, and nothing of its test file is learnt."""
-    from unbottle.cli.train_lm import data_of
+    from unbottle.cli.train import windows
 
     for part, text in {"train": TEXT, "valid": "Anna said", "test": "zzz zzz"}.items():
         (tmp_path / f"{part}.txt").write_text(text)
     spelling = tokenizer([TEXT])
     run = {"text_column": "text", "data": str(tmp_path), "streaming": False}
-    train, valid = data_of(run, spelling, 16)
+    train, valid = windows(run, spelling, 16)
     assert spelling.decode(valid.tokens) == "Anna said"
     assert "zzz" not in spelling.decode(train.tokens)
 
@@ -196,7 +196,7 @@ def test_parts_of_its_own(base: dict[str, str], tmp_path: Path) -> None:
 def test_the_example_file_is_understood(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("check_model", "check_place"):
         monkeypatch.setattr(f"unbottle.cli.train_options.{name}", lambda path: None)
-    monkeypatch.setattr("unbottle.cli.train_lm.load", lambda options, args: (None, None, None, None))
+    monkeypatch.setattr("unbottle.cli.train.load_lm", lambda options, args: (None, None, None, None))
     monkeypatch.setattr("unbottle.train.estimate.estimate", lambda *loaded: {})
     example = Path(__file__).parents[2] / "examples" / "07_train_lm.yaml"
     assert main(["train", "lm", "--config-file", str(example), "--dry-run"]) == 0

@@ -85,7 +85,7 @@ def test_from_nothing(base: dict[str, str], tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unbottle.cli.train_summarize import data_of
+    from unbottle.cli.train import pair_rows
 
     asked = []
 
@@ -95,19 +95,19 @@ def test_a_hub_data_set_has_its_own_validation(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("unbottle.data.text.load_dataset", load)
     run = {"data": "samsum", "eval_data": None, "text_column": None, "summary_column": None}
-    train, valid = data_of(run)
+    train, valid = pair_rows(run)
     assert asked == [("knkarthick/samsum", "train"), ("knkarthick/samsum", "validation")]
     assert (len(train), len(valid)) == (3, 3)
 
 
 def test_a_hub_data_set_with_one_split_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unbottle.cli.train_summarize import data_of
+    from unbottle.cli.train import pair_rows
 
     monkeypatch.setattr("unbottle.data.text.get_dataset_split_names", lambda name, config: ["train"])
     splits = {"train": tiny.rows(100)}
     monkeypatch.setattr("unbottle.data.text.load_dataset", lambda *args, **options: splits[options["split"]])
     run = {"data": "owner/pairs", "eval_data": None, "text_column": None, "summary_column": None}
-    train, valid = data_of(run)
+    train, valid = pair_rows(run)
     assert (len(train), len(valid)) == (96, 2)
 
 

@@ -5,6 +5,7 @@ Everything is imported once; each process is a fork with the environment that a 
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import os
@@ -180,4 +181,5 @@ def all_codes(jobs: list[dict]) -> Iterator[list[int]]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    gc.freeze()  # a collection in a fork would copy every page that it looks at
     print(json.dumps([*all_codes(json.load(sys.stdin))]))

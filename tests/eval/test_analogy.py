@@ -9,9 +9,10 @@ import pytest
 import tiny_causal
 import tokenizer
 import torch
+from transformers import PretrainedConfig
 
 from unbottle.eval.analogy import AnalogyResult, analogy
-from unbottle.eval.word_probability import query_tokens, word_probabilities
+from unbottle.eval.next_words import query_tokens, word_probabilities
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Even(torch.nn.Module):
     """One half for each of two tokens, whatever was read."""
 
     device = torch.device("cpu")
+    config = PretrainedConfig()
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__()

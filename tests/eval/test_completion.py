@@ -25,7 +25,7 @@ from unbottle.eval.completion import (
 )
 from unbottle.eval.generation import continuations
 from unbottle.eval.proper_nouns import Capitals
-from unbottle.eval.resumable_jsonl import ResumableJsonl
+from unbottle.files import ResumableJsonl
 from unbottle.hf import attach
 from unbottle.hf.model_identity import fingerprint
 
@@ -59,13 +59,13 @@ def test_excerpts(lengths: list[int], prompts: tuple[int, ...], words: int, samp
     texts = [" \n ".join(f"{number}.{place}" for place in range(length)) for number, length in enumerate(lengths)]
     need = max(prompts) + words
     there = sum(length // need for length in lengths)
-    settings = {"prompts": prompts, "words": words, "samples": samples, "seed": seed}
+    settings = CompletionConfig(prompts=prompts, words=words, samples=samples, seed=seed, draws=1)
     if not there:
         with pytest.raises(ValueError, match=f"no text of {need} words"):
-            excerpts(texts, **settings)
+            excerpts(texts, settings)
         return
-    found = excerpts(texts, **settings)
-    assert found == excerpts(texts, **settings)
+    found = excerpts(texts, settings)
+    assert found == excerpts(texts, settings)
     assert len(found) == min(samples, there) * len(prompts)
     starts = {}
     for each in found:
@@ -263,12 +263,10 @@ def test_any_character_can_be_in_a_text(tmp_path: Path) -> None:
 
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
-    with (
-        ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as file,
-        ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as second,
-    ):
+    refusal = r"completions\.jsonl: another process is writing to this file\. Wait"
+    with ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as file:
         file.resume(1, 1)
-        with pytest.raises(ValueError, match=r"completions\.jsonl: another process is writing to this file\. Wait"):
+        with pytest.raises(ValueError, match=refusal), ResumableJsonl(tmp_path / FILE, {"continuations": 1}) as second:
             second.resume(1, 1)
 
 

@@ -10,7 +10,7 @@ import pytest
 import tiny_causal
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 from unbottle.eval.next_words import PROMPTS, Prompt
 from unbottle.eval.order_bias import evenness, order_bias, orders, renormalised
@@ -29,6 +29,7 @@ class Known(torch.nn.Module):
     """A model that is a function from the words so far to the probabilities of the next ones."""
 
     device = torch.device("cpu")
+    config = PretrainedConfig()
 
     def __init__(self, rule: Callable[[list[str]], dict[str, float]]) -> None:
         super().__init__()

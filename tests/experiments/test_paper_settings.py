@@ -14,7 +14,7 @@ from unbottle.data.sources import parts_of
 from unbottle.data.tokens import split
 from unbottle.eval.completion import CompletionConfig
 from unbottle.eval.generation import Decoding
-from unbottle.experiments.catalog import EXPERIMENTS, select_sizes
+from unbottle.experiments import load_experiment
 from unbottle.experiments.corpora import PAPER_FRACTIONS
 from unbottle.experiments.language_tables import KS
 from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Preset
@@ -46,9 +46,9 @@ def test_backbones() -> None:
         "BART Base": "facebook/bart-base",
         "BART Large": "facebook/bart-large",
     }
-    assert select_sizes(EXPERIMENTS["table1"], LANGUAGE, []) == ["GPT-2 Small", "GPT-2 Medium"]
-    assert select_sizes(EXPERIMENTS["table3"], LANGUAGE, []) == ["GPT-2 Small"]
-    assert select_sizes(EXPERIMENTS["table3"], LANGUAGE, ["GPT-2 Medium"]) == ["GPT-2 Medium"]
+    assert load_experiment("table1").select_sizes(LANGUAGE, []) == ["GPT-2 Small", "GPT-2 Medium"]
+    assert load_experiment("table3").select_sizes(LANGUAGE, []) == ["GPT-2 Small"]
+    assert load_experiment("table3").select_sizes(LANGUAGE, ["GPT-2 Medium"]) == ["GPT-2 Medium"]
 
 
 def test_epochs() -> None:
@@ -105,7 +105,7 @@ def test_summaries_are_generated_by_top_k_sampling() -> None:
 
 def test_k1_and_k2() -> None:
     assert KS == (20, 100, 200, 500)
-    methods = EXPERIMENTS["sweep-k"].methods
+    methods = load_experiment("sweep-k").methods
     assert {"softmax+cpr:20,100+mi", "softmax+cpr:200,500+mi", "softmax+cpr:500+mi"} < {*methods}
 
 

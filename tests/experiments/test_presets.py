@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from unbottle.experiments.catalog import EXPERIMENTS
-from unbottle.experiments.presets import SUMMARY_PRESETS
-from unbottle.experiments.workspace import same_settings
+from unbottle.experiments import EXPERIMENTS, load_experiment
+from unbottle.experiments.presets import SUMMARY_PRESETS, same_settings
 
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
@@ -17,7 +16,7 @@ RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
 def test_results_in_the_repository_can_be_continued(path: Path) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))
     name = data["settings"]["preset"]["name"]
-    preset = EXPERIMENTS[data["experiment"]].workspace.presets[name]
+    preset = load_experiment(data["experiment"]).workspace.presets[name]
     assert same_settings(data["settings"], data["settings"] | {"preset": preset.to_dict()})
     other = preset.to_dict() | {"base_share": 0.123}
     assert not same_settings(data["settings"], data["settings"] | {"preset": other})
@@ -33,7 +32,12 @@ def test_the_paper_trains_longer_on_booksum_and_slower_with_bart_large() -> None
 
 @pytest.mark.parametrize("preset", SUMMARY_PRESETS.values(), ids=list(SUMMARY_PRESETS))
 def test_backbones_of_tables_are_there_and_stand_beside_the_paper_s(preset) -> None:
-    paper = EXPERIMENTS["summarization"].paper_by_data["samsum"]
+    paper = load_experiment("summarization").paper["samsum"]
     for size in (*preset.table, *preset.curve):
         assert size in preset.backbones
         assert preset.beside.get(size, size) in paper
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_are_registered_under_their_names(name: str) -> None:
+    assert load_experiment(name).name == name

@@ -9,8 +9,8 @@ import torch
 from tiny_training import model, settings, windows
 
 from unbottle.eval import perplexity
-from unbottle.experiments.replay import ReplayedModel
-from unbottle.train.callbacks import silent
+from unbottle.experiments.compare import ReplayedModel
+from unbottle.progress import silent
 from unbottle.train.hidden_state_cache import cache_hidden_states
 
 

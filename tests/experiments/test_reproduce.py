@@ -6,7 +6,7 @@ import random
 import pytest
 
 from unbottle.cli.main import main
-from unbottle.experiments.catalog import EXPERIMENTS
+from unbottle.experiments import load_experiment
 from unbottle.experiments.presets import PRESETS
 from unbottle.files import folder_lock
 
@@ -56,7 +56,7 @@ def test_every_experiment_runs_and_says_what_it_found(name, text, folders, capsy
     shown = capsys.readouterr().out
     folder = folders[1] / name
     data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    experiment = EXPERIMENTS[name]
+    experiment = load_experiment(name)
     sizes = len(experiment.sizes(PRESETS["tiny"]))
     assert sorted(row["method"] for row in data["rows"]) == sorted(ROWS[name] * sizes)
     for row in data["rows"]:
@@ -121,7 +121,7 @@ def test_rows_are_those_that_the_vocabulary_is_large_enough_for(capsys) -> None:
     for preset in PRESETS:
         assert main(["reproduce", "sweep-k", "--preset", preset, "--dry-run"]) == 0
         rows[preset] = json.loads(capsys.readouterr().out)["methods"]
-    assert rows["paper"] == rows["cpu"] == [*EXPERIMENTS["sweep-k"].methods]
+    assert rows["paper"] == rows["cpu"] == [*load_experiment("sweep-k").methods]
     assert rows["tiny"] == [method for method in rows["cpu"] if "500" not in method]
 
 
@@ -171,7 +171,7 @@ def test_the_analogy_protocol_trains_the_answer_alone_and_keeps_the_embeddings(t
 
 def test_models_are_evaluated_on_the_gpu_if_there_is_one(text, folders, monkeypatch) -> None:
     monkeypatch.setattr("unbottle.experiments.workspace.best_device", lambda: "meta")
-    assert EXPERIMENTS["table1"].workspace.load(folders[0] / "base" / "small" / "model").device.type == "meta"
+    assert load_experiment("table1").workspace.load(folders[0] / "base" / "small" / "model").device.type == "meta"
 
 
 def test_another_text_in_the_same_folder_is_refused(text, folders, tmp_path, capsys) -> None:

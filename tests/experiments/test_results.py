@@ -16,8 +16,7 @@ EXPERIMENT = Experiment(
     methods=("softmax", "softmax+c"),
     measure=lambda workspace, row: {},
     columns=(Column("Perplexity", "perplexity"), Column("Time", "time")),
-    paper_columns=("Wiki",),
-    paper={"small": {"softmax": (24.28,), "softmax+c": (23.5,)}},
+    paper={"": {"small": {"softmax": {"Wiki": 24.28}, "softmax+c": {"Wiki": 23.5}}}},
 )
 
 
@@ -120,8 +119,12 @@ def test_columns_in_parts_stand_in_tables_of_their_own(tmp_path) -> None:
     experiment = replace(
         EXPERIMENT,
         columns=(Column("Loss", "loss", 3, "model"), Column("R1", "r1", 1, "summaries")),
-        paper_columns=("Loss", "R1"),
-        paper_by_data={"news": {"T5-Small": {"softmax": (0.5, 30.0)}, "T5-Base": {"softmax": (0.25, 40.0)}}},
+        paper={
+            "news": {
+                "T5-Small": {"softmax": {"Loss": 0.5, "R1": 30.0}},
+                "T5-Base": {"softmax": {"Loss": 0.25, "R1": 40.0}},
+            }
+        },
     )
     beside = {"preset": {"name": "cpu", "beside": {"wide": "T5-Base"}}, "data": "news"}
     results = Results(tmp_path / "news", experiment, beside)

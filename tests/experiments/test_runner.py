@@ -9,7 +9,7 @@ import pytest
 
 from unbottle.experiments.results import Column, Experiment, ResultRow, Results
 from unbottle.experiments.runner import FINISH, Steps, run_experiment
-from unbottle.experiments.workspace import portion
+from unbottle.progress import portion
 
 SETTINGS = {"data": "text", "preset": {"name": "cpu"}}
 

@@ -7,13 +7,13 @@ import random
 import pytest
 
 from unbottle.cli.main import main
-from unbottle.experiments.catalog import EXPERIMENTS
+from unbottle.experiments import load_experiment
 from unbottle.experiments.corpora import PairCorpus
-from unbottle.experiments.paper import SUMMARIES, SUMMARY_COLUMNS
+from unbottle.experiments.paper import COLUMNS, SUMMARIES
 from unbottle.experiments.results import ResultRow, Results
 
 pytestmark = pytest.mark.filterwarnings("default:.*left out:UserWarning")
-METHODS = EXPERIMENTS["summarization"].methods
+METHODS = load_experiment("summarization").methods
 QUICK = ("softmax", "pg", "softmax+ce", "softmax+cepr:20", "softmax+cepr:20+mi")  # that the tests below look at
 HEAVY = ("mauve", "factcc")  # need models that are not here
 ODD = [
@@ -47,7 +47,7 @@ def write(folder, **parts: list[dict]):
 def _quick():
     """After each row an empty picture is drawn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unbottle.report.panels.panels", lambda contents, path, **options: path.touch())
+        patch.setattr("unbottle.report.plots.panels", lambda contents, path, **options: path.touch())
         yield
 
 
@@ -89,7 +89,7 @@ def test_every_row_is_measured_for_both_models(methods, done, pairs) -> None:
     data = results(done)
     rows = [(row["size"], row["method"]) for row in data["rows"]]
     assert rows == [(s, m) for s in ("T5", "BART") for m in METHODS if m in methods]
-    keys = [column.key for column in EXPERIMENTS["summarization"].columns if column.key not in HEAVY]
+    keys = [column.key for column in load_experiment("summarization").columns if column.key not in HEAVY]
     for row in data["rows"]:
         why = row["found"]["not measured"]  # summaries of two words have no three in a row
         assert all(math.isfinite(row["found"][key]) for key in keys if key not in why), row
@@ -115,30 +115,28 @@ def test_the_paper_s_numbers_of_these_data_stand_beside(done) -> None:
             if cells[:1] == ["S + CEPR:20"]:
                 shown |= dict(zip(header, cells, strict=True))
         numbers = SUMMARIES["samsum"][beside]["softmax+cepr:20"]
-        assert {name: shown[f"paper: {name}"] for name in SUMMARY_COLUMNS} == dict(
-            zip(SUMMARY_COLUMNS, (f"{number:g}" for number in numbers), strict=True)
-        )
+        assert {name: shown[f"paper: {name}"] for name in COLUMNS["summaries"]} == {
+            name: f"{number:g}" for name, number in numbers.items()
+        }
 
 
 def test_the_picture_has_a_dot_for_every_row(done, tmp_path, monkeypatch) -> None:
     drawn = {}
     monkeypatch.setattr(
-        "unbottle.report.panels.panels",
+        "unbottle.report.plots.panels",
         lambda contents, path, **options: drawn.update({panel.title: panel for panel in contents}),
     )
     data = results(done)
     rows = [ResultRow.from_json(row) for row in data["rows"]]
-    shown = Results(done[1] / "summarization-samsum", EXPERIMENTS["summarization"], data["settings"])
-    EXPERIMENTS["summarization"].plot(rows, tmp_path / "plot.png", shown.paper_points())
+    shown = Results(done[1] / "summarization-samsum", load_experiment("summarization"), data["settings"])
+    load_experiment("summarization").plot(rows, tmp_path / "plot.png", shown.paper_numbers())
     panel = drawn["loss"]
     assert len(panel.values) == len(rows)
     loss = {(row.size, row.method): row.metrics["padded loss"] for row in rows}
     assert panel.values["BART, S + CE"].mean == pytest.approx(
         100 * (loss["BART", "softmax+ce"] / loss["BART", "softmax"] - 1)
     )
-    paper = {
-        method: numbers[SUMMARY_COLUMNS.index("Loss")] for method, numbers in SUMMARIES["samsum"]["BART Base"].items()
-    }
+    paper = {method: numbers["Loss"] for method, numbers in SUMMARIES["samsum"]["BART Base"].items()}
     assert panel.paper["paper"]["BART, S + CE"] == pytest.approx(100 * (paper["softmax+ce"] / paper["softmax"] - 1))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unbottle.experiments.demo_report import Verdict
+from unbottle.experiments.demo import Verdict
 
 
 def group(change: float, low: float, high: float, wins: int, seeds: int = 1) -> dict:

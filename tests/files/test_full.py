@@ -11,8 +11,7 @@ import tiny_training as tiny
 import torch
 from safetensors import SafetensorError
 
-from unbottle.eval.resumable_jsonl import ResumableJsonl
-from unbottle.files import write_text
+from unbottle.files import ResumableJsonl, write_text
 from unbottle.train import hidden_state_cache, modes, train_lm
 
 SENTENCE = r"^the disk of .* is full\. Files written before are complete: .* rerun the same command to resume\.$"

@@ -12,8 +12,7 @@ import threading
 
 import pytest
 
-from unbottle.eval.resumable_jsonl import ResumableJsonl
-from unbottle.files import LOCK, OWNER, file_lock, folder_lock, try_lock
+from unbottle.files import LOCK, OWNER, ResumableJsonl, file_lock, folder_lock, try_lock
 
 HOLD = """
 import sys, time

@@ -25,7 +25,7 @@ api = pytest.importorskip("transformers.generation.continuous_batching.cache_all
 from transformers import ContinuousBatchingConfig, GenerationConfig  # noqa: E402
 
 from unbottle.hf.integrations import continuous_batching  # noqa: E402
-from unbottle.hf.paged_state import Layout  # noqa: E402
+from unbottle.hf.paged_state import Pages  # noqa: E402
 
 MAIN = METHODS[0]
 PLENTY = {"num_blocks": 64, "max_batch_tokens": 512, "page_size": 16}
@@ -102,15 +102,20 @@ def test_knobs_of_a_block() -> None:
 @pytest.mark.parametrize("lost", ["LD", "layers"])
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     model, wanted = cached_answers("llama", MAIN)
-    unpack = Layout.unpack
+    text, layers = Pages.text, Pages.layers
 
-    def mutated(self: Any, rows: Any, real: Any) -> Any:
-        past = unpack(self, rows, real)
+    def mutated_text(*args: Any) -> Any:
+        past = text(*args)
         if lost in past.tensors:
             past.tensors[lost] = torch.zeros_like(past.tensors[lost])
         return past
 
-    monkeypatch.setattr(Layout, "unpack", mutated)
+    def mutated_layers(*args: Any) -> Any:
+        states = layers(*args)
+        return torch.zeros_like(states) if lost == "layers" else states
+
+    monkeypatch.setattr(Pages, "text", mutated_text)
+    monkeypatch.setattr(Pages, "layers", mutated_layers)
     assert largest_difference(answers(model, prompts(), CHUNKED), wanted) > 1e-2
 
 

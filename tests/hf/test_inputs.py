@@ -10,7 +10,7 @@ import torch
 from models import SEQ2SEQ, shaken, tiny, words
 
 import unbottle
-from unbottle.hf.outputs import SkippedLogitsError
+from unbottle.hf.modeling import SkippedLogitsError
 
 CASES = [("gpt2", "softmax+cpr:5,20+mi"), ("llama", "pg"), ("t5", "s+cepr:20+mi"), ("bart", "ps+e")]
 

@@ -57,6 +57,7 @@ def test_text_model_of_a_larger_one_refuses(tmp_path: Path) -> None:
         Gemma3ForCausalLM.from_pretrained(tmp_path)
 
 
+@pytest.mark.full  # test_new_process.py does it in a process that it needs anyway
 def test_own_class_refuses_where_unbottle_is_not_imported(tmp_path: Path) -> None:
     code = f"""
 import sys, transformers

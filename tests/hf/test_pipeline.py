@@ -103,6 +103,7 @@ print(answer[0]["generated_token_ids"])
 """
 
 
+@pytest.mark.full  # the same of a model: test_new_process.py; in one process: test_a_directory_is_enough
 def test_a_script_that_never_heard_of_unbottle_needs_trust_remote_code(tmp_path):
     model = attached("gpt2", "softmax+cpr:5,20+mi")
     model.save_pretrained(tmp_path)

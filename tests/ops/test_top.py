@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unbottle.ops import top
+from unbottle.ops.logits import top_operator
 
 
 def by_sorting(row: list[float], k: int) -> list[int]:
@@ -41,7 +42,7 @@ def test_many_ties_in_a_wide_row(dtype: torch.dtype, forced: bool, monkeypatch: 
 def test_compiles_as_one_graph() -> None:
     values = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
     assert torch.equal(torch.compile(lambda v: top(v, 7), fullgraph=True, backend="aot_eager")(values), top(values, 7))
-    torch.library.opcheck(top, (values, 7))
+    torch.library.opcheck(top_operator, (values, 7))
 
 
 @pytest.mark.parametrize("forced", [False, True])
@@ -55,9 +56,10 @@ def test_ties_that_reach_beyond_the_candidates(forced: bool, monkeypatch: pytest
     assert torch.equal(top(values, 20), want)
 
 
+@pytest.mark.parametrize("positions", [3, 20])  # few rows, and enough of them for two sizes of blocks
 @pytest.mark.parametrize("values", ["normal", "rounded", "excluded"])
-def test_wide_rows_are_searched_by_blocks(values: str) -> None:
-    rows = torch.randn(2, 3, 32 * 200, generator=torch.Generator().manual_seed(0))
+def test_wide_rows_are_searched_by_blocks(values: str, positions: int) -> None:
+    rows = torch.randn(2, positions, 32 * 200, generator=torch.Generator().manual_seed(0))
     if values == "rounded":
         rows = rows.mul(50).round()
     if values == "excluded":

@@ -30,7 +30,15 @@ def table(header: list[str], rows: list[list[str]], best: tuple[tuple[int, int],
 def test_whatever_is_shown_is_escaped(tmp_path: Path) -> None:
     word = {"text": ATTACK, "probability": 0.5, "partition": ATTACK}
     column = {"model": ATTACK, "method": ATTACK, "prompt": ATTACK, "words": [word], "masses": {ATTACK: 1.0}}
-    row = {"options": [ATTACK], "mass": 1, "repeats": True, "evenness": 1, "winner": ATTACK, "winner_changes": 0}
+    row = {
+        "options": [ATTACK],
+        "orders": 2,
+        "mass": 1,
+        "repeats": True,
+        "evenness": 1,
+        "winner": ATTACK,
+        "winner_changes": 0,
+    }
     run = {"perplexity": 2.0, "loss": 1.0, "k": 1, "groups": {ATTACK: {"perplexity": 2.0, "loss": 1.0, "share": 1.0}}}
     runs = {ATTACK: {"examples": 1, "metrics": {ATTACK: {"value": 1.0, "low": 0.5, "high": 1.5}}}}
     text = {"read": [ATTACK], "tokens": [ATTACK], "partitions": [ATTACK], "probabilities": {"cpr": [0.5]}}
@@ -38,7 +46,7 @@ def test_whatever_is_shown_is_escaped(tmp_path: Path) -> None:
     sections = [
         words_section(ATTACK, [column]),
         *order_sections({ATTACK: {"rows": [row]}}),
-        perplexity_section(ATTACK, {ATTACK: [run]}),
+        perplexity_section(ATTACK, {ATTACK: run}),
         *summary_sections({"runs": runs, "notes": [ATTACK]}),
         sentences_section({"gained": text}),
         document_section(ATTACK, tmp_path / "a.md", tmp_path / "none.png"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -11,8 +12,11 @@ import torch
 from cases import VOCABULARY, Case, Shape, every_method
 from contract import expected
 from torch import Tensor
+from torch.nn import functional
 
-from unbottle.head import Past
+from unbottle.head import Past, Projection
+from unbottle.head.multi_input import MultiInput
+from unbottle.hf import paged_state
 from unbottle.hf.cache import StaticPast
 from unbottle.hf.paged_state import Batch, Layout, PagedHead, as_bits, from_bits
 from unbottle.method import Method
@@ -47,12 +51,16 @@ def by_past(case: Case, past: Past) -> Tensor:
     return torch.cat(found, dim=1)
 
 
-def by_pages(case: Case) -> Tensor:
-    """Requests in steps of their own, in pages that lie anywhere; predicted at all rows, and at the last ones."""
+def by_pages(case: Case, between: int = 0) -> Tensor:
+    """Requests in steps of their own, in pages that lie anywhere; predicted at all rows, and at the last ones.
+
+    There may be something `between` the pages that nobody reads.
+    """
     ids, layers = torch.tensor(case.shape.ids), case.layers
     paged = PagedHead(case.head, torch.float64)
     pages = 1 + torch.randperm(len(ids) * PAGE, generator=case.generator).view(len(ids), -1)
-    memory = torch.full((1 + pages.numel(), PAGE, Layout.of(case.head, torch.float64).columns), torch.nan).double()
+    columns = Layout.of(case.head, torch.float64).columns
+    memory = torch.full((1 + pages.numel(), PAGE + between, columns), torch.nan).double()[:, :PAGE]
     found = torch.full((*ids.shape, VOCABULARY), torch.nan).double()
     done = torch.zeros(len(ids), dtype=torch.long)
     for step in torch.tensor(STEPS):
@@ -63,7 +71,7 @@ def by_pages(case: Case) -> Tensor:
         starts = [0, *step[active].cumsum(0).tolist()]
         slots = pages[requests, places // PAGE] * PAGE + places % PAGE
         batch = Batch(starts, done[active].tolist(), pages[active], slots)
-        q = paged.read(layers[requests, places], ids[requests, places], case.embedding, batch, memory)
+        q = paged.read(layers[requests, places], ids[requests, places], batch, memory)
         found[requests, places] = paged.scores(q, range(len(q)), case.embedding, batch, memory).log_softmax(-1)
         last = [end - 1 for end in starts[1:]]
         alone = paged.scores(q[last], last, case.embedding, batch, memory).log_softmax(-1)
@@ -75,6 +83,7 @@ WAYS: dict[str, Callable[[Case], Tensor]] = {
     "contiguous": lambda case: by_past(case, Past()),
     "static": lambda case: by_past(case, StaticPast(LENGTH + 2)),
     "paged": by_pages,
+    "paged, with gaps": lambda case: by_pages(case, between=2),
 }
 
 
@@ -101,6 +110,27 @@ def test_the_kernel_of_an_engine(path: Literal["fused", "dense"]) -> None:
     found = case.head.logits(x)[0].log_softmax(-1)
     assert len(calls) == 2  # one for each softmax
     torch.testing.assert_close(found, expected(case), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_the_matrices_of_an_engine() -> None:
+    """All products with the head's own matrices are those of kernels, where an engine brings them."""
+    case = Case("softmax+cpr:2,4+mi", False, texts())
+    wanted = expected(case)
+    for layer in (case.head.L_h, *case.head.L.values()):
+        assert isinstance(layer, MultiInput | Projection)
+        bias = layer.bias.detach() if isinstance(layer, Projection) and layer.bias is not None else None
+        layer.kernel = partial(functional.linear, weight=layer.weight.detach().clone(), bias=bias)
+        layer.weight.data.fill_(torch.nan)
+    torch.testing.assert_close(by_pages(case), wanted, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("most", [1, 60, 200])
+def test_few_requests_at_once(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Logits stay in the order in which rows are asked for, however many fit into memory at once."""
+    case = Case("softmax+cpr:2,4+mi", False, texts())
+    monkeypatch.setattr(paged_state, "GATHERED", most)
+    monkeypatch.setattr(paged_state, "PREDICTED", most)
+    torch.testing.assert_close(by_pages(case), expected(case), atol=TOLERANCE, rtol=TOLERANCE)
 
 
 def test_bits_survive() -> None:

@@ -114,27 +114,32 @@ def test_copy_bias_of_a_request(tmp_path: Path) -> None:
             answers(llm, prompts(), extra_args={"copy_bias": "much"})
 
 
+def without_the_keys(past: Any) -> Any:
+    past.tensors["LD"].zero_()
+    return past
+
+
+def without_the_last_word(past: Any) -> Any:
+    past.tensors["readable"] = past.tensors["readable"].clone()
+    past.tensors["readable"][:, -1:] = False
+    return past
+
+
 MUTATIONS = {
-    "a key lost": lambda past: past.tensors["LD"].zero_(),
-    "the layers lost": lambda past: past.tensors["layers"].zero_() if "layers" in past.tensors else None,
-    "the last word unread": lambda past: past.tensors["readable"][:, -1:].fill_(False),
+    "a key lost": ("text", without_the_keys),
+    "the layers lost": ("layers", torch.zeros_like),
+    "the last word unread": ("text", without_the_last_word),
 }
 
 
 @pytest.mark.parametrize("name", [*MUTATIONS])
 def test_the_comparison_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    from unbottle.hf.paged_state import Layout
+    from unbottle.hf.paged_state import Pages
 
     folder, wanted = saved(tmp_path, "llama", MAIN)
-    unpack = Layout.unpack
-
-    def mutated(self: Any, rows: Any, real: Any) -> Any:
-        past = unpack(self, rows, real.clone())
-        past.tensors["readable"] = past.tensors["readable"].clone()
-        MUTATIONS[name](past)
-        return past
-
-    monkeypatch.setattr(Layout, "unpack", mutated)
+    what, mutated = MUTATIONS[name]
+    read = getattr(Pages, what)
+    monkeypatch.setattr(Pages, what, lambda *args: mutated(read(*args)))
     with engine(folder) as llm:
         assert largest_difference(answers(llm, prompts()), wanted) > 100 * TOLERANCE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -47,6 +48,7 @@ def run(job: dict, answer: Path) -> None:
 def main() -> None:
     """Imports once, then a fork for each job: the exit code of each."""
     torch.set_num_threads(1)
+    gc.freeze()  # a collection in a fork would copy every page that it looks at
     codes = []
     for job in json.load(sys.stdin):
         if not (child := os.fork()):

@@ -48,7 +48,7 @@ def test_a_loss_that_breaks_names_its_step_and_batch(value, problem, tmp_path, m
 def watched(order: list, original):
     def batch(self, step, inputs):
         original(self, step, inputs)
-        order.append(self.batches[-1]["rows"])
+        order.append(self.batches[-1][0])
 
     return batch
 

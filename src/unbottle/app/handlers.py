@@ -61,18 +61,10 @@ class Handlers:
         self, source: object, sampling: object, tokens: object, seed: object, copy_bias: object, source_only: object
     ) -> Iterator[str]:
         """Summaries by all encoder-decoder models, one after the other."""
-        work = summarized(
-            self.encoder_decoder,
-            source,
-            sampling=sampling,
-            tokens=tokens,
-            seed=seed,
-            copy_bias=copy_bias,
-            source_only=source_only,
-        )
-        yield from self._steps(
-            self.encoder_decoder, work, lambda done, waiting: copied_words(str(source), done, waiting)
-        )
+        models = self.encoder_decoder
+        knobs = {"copy_bias": copy_bias, "source_only": source_only}
+        work = summarized(models, source, sampling=sampling, tokens=tokens, seed=seed, **knobs)
+        yield from self._steps(models, work, lambda done, waiting: copied_words(str(source), done, waiting))
 
     def _steps(
         self,

@@ -6,16 +6,16 @@ A browser can send anything, whatever the page's controls allow: every function 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unbottle.eval.generation import Decoding, continuations, predictions
+from unbottle.eval.inference import vocabulary_size
 from unbottle.eval.next_words import PROMPTS, ProbedWord, Prompt, probe
 from unbottle.eval.order_bias import OrderBiasRow, order_bias_row, renormalised, tried_orders
-from unbottle.eval.perplexity import vocabulary_size
 from unbottle.head import Head
 from unbottle.hf.attach import detach, innermost
 from unbottle.hf.explain import spelled
@@ -100,11 +100,9 @@ class ShownModel:
         """Whether the model has knobs: a plain model has none, nor has a head that copies nothing."""
         return self.head is not None and self.head.copies
 
-    @contextmanager
-    def turned(self, *, copy_bias: float = 0.0, source_only: bool = False) -> Iterator[None]:
+    def turned(self, *, copy_bias: float = 0.0, source_only: bool = False) -> AbstractContextManager[object]:
         """With these knobs inside the block, if the model has them."""
-        with knobs(self.model, copy_bias=copy_bias, source_only=source_only) if self.copies else nullcontext():
-            yield
+        return knobs(self.model, copy_bias=copy_bias, source_only=source_only) if self.copies else nullcontext()
 
     def ignored(self, *, copy_bias: float = 0.0, source_only: bool = False) -> str:
         """A note on the knobs that were asked for and that this model does not have; empty if there are none."""
@@ -191,10 +189,8 @@ def next_words(
             )
             for word in probed.words[:number]
         ]
-        note = shown.ignored(copy_bias=bias)
-        columns.append(
-            NextWords(model=shown.name, method=shown.method, words=column, masses=probed.masses, note=note)
-        )  # fmt: skip
+        about = {"model": shown.name, "method": shown.method, "note": shown.ignored(copy_bias=bias)}
+        columns.append(NextWords(words=column, masses=probed.masses, **about))
     return columns
 
 
@@ -294,6 +290,11 @@ class Written:
     note: str = ""
 
 
+def written(shown: ShownModel, text: str, *notes: str) -> Written:
+    note = " ".join(filter(None, ("" if text else "Nothing was written.", *notes)))
+    return Written(model=shown.name, method=shown.method, text=text, note=note)
+
+
 def continued(
     models: Sequence[ShownModel],
     text: object,
@@ -314,8 +315,7 @@ def continued(
     for shown in models:
         with shown.turned(copy_bias=bias):
             (continuation,) = continuations(shown.model, shown.tokenizer, [prompt], words=number, **chosen)
-        notes = ["" if continuation else "Nothing was written.", shown.ignored(copy_bias=bias)]
-        yield Written(model=shown.name, method=shown.method, text=continuation, note=" ".join(filter(None, notes)))
+        yield written(shown, continuation, shown.ignored(copy_bias=bias))
 
 
 def summarized(
@@ -340,7 +340,5 @@ def summarized(
     for shown in models:
         with shown.turned(copy_bias=bias, source_only=only):
             (summary,) = predictions(shown.model, shown.tokenizer, [prompt], decoding)
-        notes = ["" if summary.text else "Nothing was written."]
-        notes += [f"The last {summary.dropped} tokens of the document were not read."] if summary.dropped else []
-        notes.append(shown.ignored(copy_bias=bias, source_only=only))
-        yield Written(model=shown.name, method=shown.method, text=summary.text, note=" ".join(filter(None, notes)))
+        dropped = f"The last {summary.dropped} tokens of the document were not read." if summary.dropped else ""
+        yield written(shown, summary.text, dropped, shown.ignored(copy_bias=bias, source_only=only))

@@ -1,4 +1,4 @@
-"""What the benchmark measures: model shapes with random weights, settings, and the cases that follow from them."""
+"""What the benchmark measures: shapes of models with random weights, settings, the cases they stand for, and goals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from unbottle.method import Method
 
 CAUSAL = ("softmax+c", "softmax+cpr:20,100", "softmax+cpr:20,100+mi", "mos+mi")
 SEQ2SEQ = ("softmax+cepr:20",)
+ENCODER_DECODERS = ("t5", "bart")
+LONGEST = ("n_positions", "max_position_embeddings")  # what architectures call the option that limits the length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,129 +20,69 @@ class Shape:
 
     name: str
     model_type: str
-    config: dict[str, Any] = field(
-        default_factory=dict, hash=False
-    )  # what differs from the defaults of the architecture
     vocabulary: int
-    positions: str | None = None  # the option of the config that limits the length
-    encoder_decoder: bool = False
+    config: dict[str, Any] = field(hash=False)  # what differs from the defaults of the architecture
     batch: int = 4
     length: int = 200
     source_length: int = 0
     methods: tuple[str, ...] = CAUSAL
 
+    @property
+    def encoder_decoder(self) -> bool:
+        return self.model_type in ENCODER_DECODERS
+
     def options(self, length: int = 0) -> dict[str, object]:
         """The arguments of the config, with room for `length` positions."""
-        room = {}
-        if self.positions is not None and length > self.config[self.positions]:
-            room = {self.positions: length}
+        room = {name: length for name in LONGEST if length > self.config.get(name, length)}
         return self.config | room | {"vocab_size": self.vocabulary}
 
 
+def llama(*, layers: int, width: int, inner: int, heads: int, key_value_heads: int, positions: int) -> dict[str, Any]:
+    """The config of an architecture that calls its options as Llama does."""
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_value_heads,
+        "max_position_embeddings": positions,
+        "tie_word_embeddings": True,
+    }
+
+
+GPT2_MEDIUM = {"n_embd": 1024, "n_layer": 24, "n_head": 16}
+T5_BASE = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
+BART_BASE = {
+    f"{side}_{option}": value
+    for side in ("encoder", "decoder")
+    for option, value in (("layers", 6), ("attention_heads", 12), ("ffn_dim", 3072))
+}
+SUMMARIES: dict[str, Any] = {"batch": 8, "length": 64, "source_length": 512, "methods": SEQ2SEQ}
 SHAPES = {
-    shape.name: shape
-    for shape in (
-        Shape(
-            name="gpt2",  # GPT-2 small: the architecture's defaults
-            model_type="gpt2",
-            config={"n_positions": 1024},
-            vocabulary=50257,
-            positions="n_positions",
+    name: Shape(
+        name=name,
+        model_type=model_type,
+        vocabulary=vocabulary,
+        config=config,
+        **(SUMMARIES if model_type in ENCODER_DECODERS else {}),
+    )
+    for name, model_type, vocabulary, config in (
+        ("gpt2", "gpt2", 50257, {"n_positions": 1024}),
+        ("gpt2-medium", "gpt2", 50257, {"n_positions": 1024, **GPT2_MEDIUM}),
+        ("t5-small", "t5", 32128, {"d_model": 512, "num_layers": 6, "decoder_start_token_id": 0}),
+        ("t5-base", "t5", 32128, {**T5_BASE, "decoder_start_token_id": 0}),
+        ("bart-base", "bart", 50265, {"d_model": 768, **BART_BASE, "max_position_embeddings": 1024}),
+        ("bart-large", "bart", 50265, {"d_model": 1024, "max_position_embeddings": 1024}),
+        (
+            "smollm2-135m", "llama", 49152,
+            llama(layers=30, width=576, inner=1536, heads=9, key_value_heads=3, positions=8192),
         ),
-        Shape(
-            name="gpt2-medium",
-            model_type="gpt2",
-            config={"n_positions": 1024, "n_embd": 1024, "n_layer": 24, "n_head": 16},
-            vocabulary=50257,
-            positions="n_positions",
-        ),
-        Shape(
-            name="t5-small",  # the architecture's defaults
-            model_type="t5",
-            config={"d_model": 512, "num_layers": 6, "decoder_start_token_id": 0},
-            vocabulary=32128,
-            encoder_decoder=True,
-            batch=8,
-            length=64,
-            source_length=512,
-            methods=SEQ2SEQ,
-        ),
-        Shape(
-            name="t5-base",
-            model_type="t5",
-            config={"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "decoder_start_token_id": 0},
-            vocabulary=32128,
-            encoder_decoder=True,
-            batch=8,
-            length=64,
-            source_length=512,
-            methods=SEQ2SEQ,
-        ),
-        Shape(
-            name="bart-base",
-            model_type="bart",
-            config={
-                "d_model": 768,
-                "encoder_layers": 6,
-                "decoder_layers": 6,
-                "encoder_attention_heads": 12,
-                "decoder_attention_heads": 12,
-                "encoder_ffn_dim": 3072,
-                "decoder_ffn_dim": 3072,
-                "max_position_embeddings": 1024,
-            },
-            vocabulary=50265,
-            positions="max_position_embeddings",
-            encoder_decoder=True,
-            batch=8,
-            length=64,
-            source_length=512,
-            methods=SEQ2SEQ,
-        ),
-        Shape(
-            name="bart-large",  # the architecture's defaults
-            model_type="bart",
-            config={"d_model": 1024, "max_position_embeddings": 1024},
-            vocabulary=50265,
-            positions="max_position_embeddings",
-            encoder_decoder=True,
-            batch=8,
-            length=64,
-            source_length=512,
-            methods=SEQ2SEQ,
-        ),
-        Shape(
-            name="smollm2-135m",
-            model_type="llama",
-            config={
-                "hidden_size": 576,
-                "intermediate_size": 1536,
-                "num_hidden_layers": 30,
-                "num_attention_heads": 9,
-                "num_key_value_heads": 3,
-                "tie_word_embeddings": True,
-                "max_position_embeddings": 8192,
-            },
-            vocabulary=49152,
-            positions="max_position_embeddings",
-        ),
-        Shape(
-            name="vocab-152k",  # Qwen2.5-0.5B with a third of its layers: the output layer is most of the work
-            model_type="qwen2",
-            config={
-                "hidden_size": 896,
-                "intermediate_size": 4864,
-                "num_hidden_layers": 8,
-                "num_attention_heads": 14,
-                "num_key_value_heads": 2,
-                "tie_word_embeddings": True,
-                "max_position_embeddings": 32768,
-            },
-            vocabulary=151936,
-            positions="max_position_embeddings",
+        (
+            "vocab-152k", "qwen2", 151936,  # Qwen2.5-0.5B with a third of its layers: most of the work is the output
+            llama(layers=8, width=896, inner=4864, heads=14, key_value_heads=2, positions=32768),
         ),
     )
-}
+}  # fmt: skip
 
 
 AXES = {"T": "positions", "V": "vocabulary", "B": "batch", "k": "words of the largest reranker partition"}
@@ -267,11 +209,10 @@ class Case:
 
     @staticmethod
     def of(data: Json) -> Case:
-        point = dict(data["point"])
-        shape = dict(point.pop("shape"))
+        point, shape = data["point"], data["point"]["shape"]
         shape["methods"] = tuple(shape["methods"])
         return Case(
-            point=Point(shape=Shape(**shape), **point),
+            point=Point(**point | {"shape": Shape(**shape)}),
             variant=HeadVariant(**data["variant"]),
             execution=Execution(**data["execution"]),
         )
@@ -351,17 +292,13 @@ def plan(settings: BenchSettings) -> list[CaseGroup]:
     """All groups of cases, shape by shape; MethodError if a shape cannot have a method."""
     groups = []
     for shape in (SHAPES[name] for name in settings.shapes):
-        for point in points(shape, settings):
-            chosen = variants(point, settings.methods or shape.methods, settings)
-            groups.append(CaseGroup(point=point, variants=chosen))
         for scale in settings.scales:
             groups += scaled(shape, scale, settings)
+        for measure in () if settings.scales else settings.measures:
+            for point in at(shape, measure, settings):
+                chosen = variants(point, settings.methods or shape.methods, settings)
+                groups.append(CaseGroup(point=point, variants=chosen))
     return groups
-
-
-def points(shape: Shape, settings: BenchSettings) -> list[Point]:
-    """The points of one shape; none with scales, which have points of their own."""
-    return [] if settings.scales else [point for m in settings.measures for point in at(shape, m, settings)]
 
 
 def at(shape: Shape, measure: str, settings: BenchSettings) -> list[Point]:
@@ -414,3 +351,52 @@ def variants(point: Point, methods: tuple[str, ...], settings: BenchSettings) ->
         method.check(encoder_decoder=point.shape.encoder_decoder, vocabulary=point.shape.vocabulary)
         chosen += [HeadVariant(method=str(method), path=p) for p in ("auto", *["dense"] * settings.against_dense)]
     return tuple(dict.fromkeys(chosen))
+
+
+C, CPR, CPR_MI, MOS_MI, CEPR = "softmax+c", "softmax+cpr:20,100", "softmax+cpr:20,100+mi", "mos+mi", "softmax+cepr:20"
+TIMES: dict[tuple[str, str], dict[str, float | None]] = {  # ratios of wall time; None: memory only
+    ("gpt2", "train"): {C: 0.87, CPR: 0.93, CPR_MI: 0.98, MOS_MI: 1.40},
+    ("gpt2", "loss"): {C: 0.90, CPR: 0.95, CPR_MI: 1.02},
+    ("gpt2", "loss-no-logits"): {C: 0.75, CPR: 0.77, CPR_MI: 0.79},
+    ("gpt2", "generate"): {C: 1.03, CPR: 1.06, CPR_MI: 1.13},
+    ("vocab-152k", "train"): {CPR_MI: 0.92},
+    ("vocab-152k", "decode"): {CPR_MI: 1.10},
+    ("t5-small", "train"): {CEPR: None},
+}
+TRAINING_MEMORY = 1.0  # of every method and shape
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The most that a case should cost, as ratios to the plain model."""
+
+    time: float | None = None
+    memory: float | None = None
+
+
+NO_GOAL = Goal()
+
+
+def goal(point: Point, variant: HeadVariant, execution: Execution) -> Goal:
+    """The goal of a case; none unless it runs as by default, and at the default sizes of its shape."""
+    name, measure = point.shape.name, point.measure
+    usual = execution == Execution() and variant.path == "auto" and variant.method != PLAIN
+    if not usual or name not in SHAPES or point != default_point(name, measure):
+        return NO_GOAL
+    time = TIMES.get((name, measure), {}).get(variant.method)
+    return Goal(time, TRAINING_MEMORY if measure == "train" else None)
+
+
+def default_point(shape: str, measure: str) -> Point:
+    (point,) = at(SHAPES[shape], measure, BenchSettings(contexts=(PROMPT,)))
+    return point
+
+
+def plan_goals() -> list[CaseGroup]:
+    """The cases that have goals, and the plain model beside them."""
+    groups = []
+    for (shape, measure), times in TIMES.items():
+        variants = tuple(HeadVariant(method=method) for method in (PLAIN, *times))
+        memory = measure == "train"  # nothing else has a goal for it
+        groups.append(CaseGroup(point=default_point(shape, measure), variants=variants, memory=memory))
+    return groups

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,15 +15,14 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from unbottle.bench.cases import SHAPES, check_known
+from unbottle.bench.cases import PLAIN, SHAPES, check_known
 from unbottle.bench.run import machine
-from unbottle.bench.timing import SystemClock, Times, Work, take_turns
+from unbottle.bench.timing import median_times
 from unbottle.files import Json, write_json, write_text
 from unbottle.hf import attach
 from unbottle.tables import Table
 
 ENGINES = ("vllm",)
-PLAIN = "plain"
 # In this process, so that CPU time is counted; threads are left to the scheduler
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -112,24 +109,16 @@ def measure(settings: EngineSettings) -> Iterator[Throughput]:
         for batch in settings.batches:
             ids = torch.randint(3, SHAPES[settings.shape].vocabulary, (batch, settings.prompt), generator=words)
             requests = [{"prompt_token_ids": row} for row in ids.tolist()]
-            works = {
-                name: Work(lambda: None, partial(llm.generate, requests, exact, use_tqdm=False))
-                for name, llm in running.items()
-            }
-            times: Times = {}
-            take_turns(works, times, repeats=settings.repeats, clock=SystemClock(), order=random.Random(0))
-            wall, cpu = (
-                {name: statistics.median(getattr(time, kind) for time in times[name]) for name in works}
-                for kind in ("wall", "cpu")
-            )
-            for name in works:
+            runs = {name: partial(llm.generate, requests, exact, use_tqdm=False) for name, llm in running.items()}
+            times = median_times(runs, repeats=settings.repeats)
+            for name, time in times.items():
                 yield Throughput(
                     method=name,
                     batch=batch,
-                    wall=batch * settings.tokens / wall[name],
-                    cpu=batch * settings.tokens / cpu[name],
-                    of_plain=wall[PLAIN] / wall[name],
-                    of_plain_cpu=cpu[PLAIN] / cpu[name],
+                    wall=batch * settings.tokens / time.wall,
+                    cpu=batch * settings.tokens / time.cpu,
+                    of_plain=times[PLAIN].wall / time.wall,
+                    of_plain_cpu=times[PLAIN].cpu / time.cpu,
                 )
 
 

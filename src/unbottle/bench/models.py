@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -76,8 +77,8 @@ def fill(model: PreTrainedModel, *, batch: int, length: int, source_length: int,
 class Models:
     """The variants of one shape. They share all weights but those of their heads."""
 
-    def __init__(self, shape: Shape, *, positions: int, execution: Execution, seed: int = 0) -> None:
-        torch.manual_seed(seed)
+    def __init__(self, shape: Shape, *, positions: int, execution: Execution) -> None:
+        torch.manual_seed(0)
         auto = AutoModelForSeq2SeqLM if shape.encoder_decoder else AutoModelForCausalLM
         config = AutoConfig.for_model(shape.model_type, **shape.options(positions))
         self.base = auto.from_config(config).to(execution.device, getattr(torch, execution.dtype))
@@ -94,8 +95,8 @@ class Models:
     def _make(self, variant: HeadVariant, head_alone: bool) -> PreTrainedModel:
         model = shared_copy(self.base)
         if variant.method != PLAIN:
-            attach(model, variant.method, check=False)  # a fresh head costs what a trained one does
-            choose_path(model, variant.path)
+            with_head: Any = attach(model, variant.method, check=False)  # a fresh head costs what a trained one does
+            with_head.head.path = variant.path
         if head_alone:
             model = without_backbone(model)
         if self._execution.autocast:
@@ -110,12 +111,3 @@ def shared_copy(model: PreTrainedModel) -> PreTrainedModel:
     """Modules and config are copies, parameters and buffers are the same tensors."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
-
-
-def choose_path(model: PreTrainedModel, path: str) -> None:
-    """Set how the head is computed; `auto` leaves the choice to it."""
-    if path == "auto":
-        return
-    if not hasattr(model.head, "path"):
-        raise ValueError(f"path {path!r}: the heads of this version have one path only.")
-    model.head.path = path

@@ -19,16 +19,18 @@ from transformers.utils import logging
 from unbottle.bench.cases import (
     HEAD,
     NEW_TOKENS,
+    NO_GOAL,
     PLAIN,
     BenchSettings,
     Case,
     CaseGroup,
+    Goal,
     HeadVariant,
     Point,
     Shape,
+    goal,
     plan,
 )
-from unbottle.bench.goals import NO_GOAL, Goal, goal
 from unbottle.bench.memory import peak_memory
 from unbottle.bench.models import Models
 from unbottle.bench.timing import Clock, Time, Times, clock_of, take_turns, work

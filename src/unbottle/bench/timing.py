@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -97,6 +98,16 @@ def take_turns(
         gc.unfreeze()
 
 
+def median_times(runs: Mapping[str, Callable[[], object]], *, repeats: int) -> dict[str, Time]:
+    """The median times of functions that take turns."""
+    times: Times = {}
+    works = {name: Work(lambda: None, run) for name, run in runs.items()}
+    take_turns(works, times, repeats=repeats, clock=SystemClock(), order=random.Random(0))
+    return {
+        name: Time(median(each.wall for each in times[name]), median(each.cpu for each in times[name])) for name in runs
+    }
+
+
 def timed(work: Work, clock: Clock) -> Time:
     """The time of one step; garbage is collected before it, not during it."""
     work.prepare()
@@ -144,50 +155,30 @@ def work(model: PreTrainedModel, point: Point) -> Work:
         for stub in stubs:
             stub.forget()
 
-    runs = {
-        "forward": forward,
-        "loss": evaluation_loss,
-        "loss-no-logits": evaluation_loss_alone,
-        "train": training_step,
-    }
-    measured = runs[point.measure.removeprefix("head-")]
-    return Work(prepare, lambda: measured(model, inputs))
+    def loss(**options: bool) -> Tensor:
+        labelled = {name: value for name, value in inputs.items() if name != "decoder_input_ids"}
+        value: Tensor = model(**labelled, **options).loss
+        return value
 
-
-def forward(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
-    """The logits of all positions."""
-    unlabelled = {name: value for name, value in inputs.items() if name != "labels"}
-    with torch.no_grad():
+    @torch.no_grad()
+    def forward() -> Tensor:
+        """The logits of all positions."""
+        unlabelled = {name: value for name, value in inputs.items() if name != "labels"}
         logits: Tensor = model(**unlabelled, use_cache=False).logits
-    return logits
+        return logits
 
+    @torch.no_grad()
+    def evaluate() -> Tensor:
+        """The loss, and the logits unless they are declined, which a plain model does not know."""
+        can_skip = "skip_logits" in inspect.signature(model.forward).parameters
+        return loss(skip_logits=True) if can_skip and point.measure.endswith("no-logits") else loss()
 
-def evaluation_loss(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
-    """The loss without gradients, and the logits: the call of every evaluation loop."""
-    with torch.no_grad():
-        return loss(model, inputs)
+    def train() -> None:
+        """Forward and backward, without optimiser."""
+        loss(use_cache=False).backward()
 
-
-def evaluation_loss_alone(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
-    """The loss without gradients. A plain model returns its logits too: that is how it works."""
-    with torch.no_grad():
-        return loss(model, inputs, **without_logits(model))
-
-
-def training_step(model: PreTrainedModel, inputs: dict[str, Tensor]) -> None:
-    """Forward and backward, without optimiser."""
-    loss(model, inputs, use_cache=False).backward()
-
-
-def loss(model: PreTrainedModel, inputs: dict[str, Tensor], **options: bool) -> Tensor:
-    labelled = {name: value for name, value in inputs.items() if name != "decoder_input_ids"}
-    value: Tensor = model(**labelled, **options).loss
-    return value
-
-
-def without_logits(model: PreTrainedModel) -> dict[str, bool]:
-    """The argument that makes a model with a head skip its logits; a plain model has none."""
-    return {"skip_logits": True} if "skip_logits" in inspect.signature(model.forward).parameters else {}
+    runs = {"forward": forward, "loss": evaluate, "loss-no-logits": evaluate, "train": train}
+    return Work(prepare, runs[point.measure.removeprefix("head-")])
 
 
 def texts(model: PreTrainedModel, point: Point) -> dict[str, Tensor]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
-import json
 import socket
 import sys
 import webbrowser
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from unbottle.cli.options import DryRun, check_model
+from unbottle.cli.options import DryRun, argument, check_model, flag, option
+from unbottle.cli.output import config_of
 
 if TYPE_CHECKING:
     from unbottle.app.predictions import ShownModel
@@ -28,10 +26,10 @@ MOST = 4  # columns that can be read side by side
 
 
 def app(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help="Up to 4 folders or hub models; or smollm2.")],
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = LOCAL,
-    port: Annotated[int | None, typer.Option(metavar="N", help="Port. [first free one from 7860]")] = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    model: Annotated[list[str], argument("MODEL", "Up to 4 folders or hub models; or smollm2.")],
+    host: Annotated[str, option("ADDRESS", "Address to listen on.")] = LOCAL,
+    port: Annotated[int | None, option("N", "Port. [first free one from 7860]")] = None,
+    open_page: Annotated[bool, flag("--open", "Open the page in a browser.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Open a local web page: next words, continuations, summaries and the order of lists, models side by side.
@@ -39,18 +37,12 @@ def app(
     Causal models and encoder-decoder models may be mixed; each gets the tabs it can fill. The page offers
     only the models named here, only to this machine, and loads nothing from the internet. Ctrl-C ends it.
     """
-    from unbottle.cli.output import config_of
-
     if len(model) > MOST:
         raise ValueError(f"{len(model)} models: at most {MOST} fit side by side. Give fewer.")
     if port is not None and not 1 <= port <= 65535:
         raise ValueError(f"--port {port}: expected a number from 1 to 65535.")
-    if dry_run:
-        settings = {"models": model, "host": host, "port": port, "open": open_page}
-        print(json.dumps(config_of("app", settings), indent=1))
-        return
-    for path in model:
-        check_model(path)
+    config_of("app", {"models": model, "host": host, "port": port, "open": open_page}, dry_run=dry_run)
+    check_model(*model)
     if not is_loopback(host):
         print(
             f"unbottle: warning: --host {host}: others in the network can use these models without a password. "

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unbottle.bench.cases import AXES, DEVICES, DTYPES, MEASURES, PRESETS, SHAPES, BenchSettings, Scale, check_known
+from unbottle.bench.cases import (
+    AXES,
+    DEVICES,
+    DTYPES,
+    MEASURES,
+    PRESETS,
+    SHAPES,
+    BenchSettings,
+    Scale,
+    check_known,
+    plan_goals,
+)
 from unbottle.cli.errors import INTERRUPTED
-from unbottle.cli.options import DryRun, check_method
+from unbottle.cli.options import DryRun, check_method, flag, option
 from unbottle.cli.output import config_of, prepare, show
 from unbottle.progress import progress
 
@@ -32,67 +42,50 @@ unbottle bench --engine vllm --shape smollm2-135m --batch 8
 """
 SCALED = ("train",)
 DEFAULTS = BenchSettings()
+MEASURE_HELP = (
+    f"{', '.join(MEASURES)}; repeatable; head is all head-... [{', '.join(DEFAULTS.measures)}; {', '.join(SCALED)} "
+    "with --scale]"
+)
 
 
 def bench(
     preset: Annotated[
         str | None,
-        typer.Option(
-            metavar="PRESET",
-            help="goals: the cases for which the library has goals. paper: the methods of the paper's table 1, beside "
+        option(
+            "PRESET",
+            "goals: the cases for which the library has goals. paper: the methods of the paper's table 1, beside "
             "its times.",
         ),
     ] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METHOD", help="Method to measure; repeatable. [depends on the shape]"),
+        list[str] | None, option("METHOD", "Method to measure; repeatable. [depends on the shape]")
     ] = None,
     shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SHAPE", help=f"{', '.join(SHAPES)}; repeatable. [{', '.join(DEFAULTS.shapes)}]"),
+        list[str] | None, option("SHAPE", f"{', '.join(SHAPES)}; repeatable. [{', '.join(DEFAULTS.shapes)}]")
     ] = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MEASURE",
-            help=f"{', '.join(MEASURES)}; repeatable; head is all head-... [{', '.join(DEFAULTS.measures)}; "
-            f"{', '.join(SCALED)} with --scale]",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Batch size. [depends on the shape]")] = None,
-    length: Annotated[int | None, typer.Option(metavar="N", help="Sequence length. [depends on the shape]")] = None,
-    source_length: Annotated[
-        int | None, typer.Option(metavar="N", help="Length of the encoder input. [depends on the shape]")
-    ] = None,
+    measure: Annotated[list[str] | None, option("MEASURE", MEASURE_HELP)] = None,
+    batch: Annotated[int | None, option("N", "Batch size. [depends on the shape]")] = None,
+    length: Annotated[int | None, option("N", "Sequence length. [depends on the shape]")] = None,
+    source_length: Annotated[int | None, option("N", "Length of the encoder input. [depends on the shape]")] = None,
     context: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="N",
-            help=f"Context length of decoding; repeatable. [{', '.join(map(str, DEFAULTS.contexts))}]",
-        ),
+        option("N", f"Context length of decoding; repeatable. [{', '.join(map(str, DEFAULTS.contexts))}]"),
     ] = None,
     scale: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="X=N,N", help=f"Vary one size, as in T=128,256,512; repeatable. Sizes: {', '.join(AXES)}."
-        ),
+        option("X=N,N", f"Vary one size, as in T=128,256,512; repeatable. Sizes: {', '.join(AXES)}."),
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", help="Timed rounds, after one warm-up.")] = DEFAULTS.repeats,
-    threads: Annotated[int, typer.Option(metavar="N", help="Number of torch threads.")] = DEFAULTS.threads,
-    dtype: Annotated[str, typer.Option(metavar="DTYPE", help=f"{', '.join(DTYPES)}.")] = DEFAULTS.dtype,
-    autocast: Annotated[
-        bool, typer.Option("--autocast", help="Keep float32 weights and compute under bfloat16 autocast.")
-    ] = False,
-    compile: Annotated[bool, typer.Option("--compile", help="Compile the models with torch.compile.")] = False,
-    device: Annotated[str, typer.Option(metavar="DEVICE", help=f"{', '.join(DEVICES)}.")] = DEFAULTS.device,
-    against_dense: Annotated[bool, typer.Option("--against-dense", help="Also measure the dense path.")] = False,
-    memory: Annotated[bool, typer.Option(help="Measure peak memory, in separate processes.")] = True,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for bench.md, bench.json and bench.png.")
-    ] = None,
+    repeats: Annotated[int, option("N", "Timed rounds, after one warm-up.")] = DEFAULTS.repeats,
+    threads: Annotated[int, option("N", "Number of torch threads.")] = DEFAULTS.threads,
+    dtype: Annotated[str, option("DTYPE", f"{', '.join(DTYPES)}.")] = DEFAULTS.dtype,
+    autocast: Annotated[bool, flag("--autocast", "Keep float32 weights and compute under bfloat16 autocast.")] = False,
+    compile: Annotated[bool, flag("--compile", "Compile the models with torch.compile.")] = False,
+    device: Annotated[str, option("DEVICE", f"{', '.join(DEVICES)}.")] = DEFAULTS.device,
+    against_dense: Annotated[bool, flag("--against-dense", "Also measure the dense path.")] = False,
+    memory: Annotated[bool, option(None, "Measure peak memory, in separate processes.")] = True,
+    output: Annotated[Path | None, option("DIR", "Folder for bench.md, bench.json and bench.png.")] = None,
     engine: Annotated[
-        str | None,
-        typer.Option(metavar="ENGINE", help="vllm: tokens per second of --shape with --method under this engine."),
+        str | None, option("ENGINE", "vllm: tokens per second of --shape with --method under this engine.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -107,8 +100,7 @@ def bench(
         chosen = {"method": method, **sizes, **({"shape": shape, "measure": measure} if preset == "goals" else {})}
         if fixed := [f"--{name}" for name, value in chosen.items() if value]:
             raise ValueError(f"preset {preset} fixes methods and sizes: leave out {', '.join(fixed)}.")
-    for name in method or ():
-        check_method(name)
+    check_method(*(method or ()))
     if engine is not None:
         from unbottle.bench.engine import ENGINES, EngineSettings
 
@@ -121,9 +113,7 @@ def bench(
             repeats=repeats,
             threads=threads,
         )
-        if dry_run:
-            print(json.dumps(config_of("bench", {"engine": engine, **asdict(asked)}), indent=1))
-            return
+        config_of("bench", {"engine": engine, **asdict(asked)}, dry_run=dry_run)
         execute_engine(asked, output)
         return
     baseline = DEFAULTS.baseline
@@ -131,28 +121,16 @@ def bench(
         shape, measure, memory = shape or ["gpt2"], measure or ["forward"], False
         baseline, *method = paper_methods(shape)
     settings = BenchSettings(
-        preset=preset,
+        preset=preset, batch=batch, length=length, source_length=source_length, repeats=repeats, threads=threads,
+        dtype=dtype, autocast=autocast, compile=compile, device=device, baseline=baseline,
+        against_dense=against_dense, memory=memory,
         shapes=tuple(shape or DEFAULTS.shapes),
         methods=tuple(method or ()),
         measures=tuple(measure or (SCALED if scale else DEFAULTS.measures)),
-        batch=batch,
-        length=length,
-        source_length=source_length,
         contexts=tuple(context or DEFAULTS.contexts),
-        repeats=repeats,
-        threads=threads,
-        dtype=dtype,
-        autocast=autocast,
-        compile=compile,
-        device=device,
-        baseline=baseline,
-        against_dense=against_dense,
-        memory=memory,
         scales=tuple(Scale.parse(text) for text in scale or ()),
-    )
-    if dry_run:
-        print(json.dumps(config_of("bench", settings.to_dict()), indent=1))
-        return
+    )  # fmt: skip
+    config_of("bench", settings.to_dict(), dry_run=dry_run)
     execute(settings, output)
 
 
@@ -173,11 +151,10 @@ def execute_engine(settings: EngineSettings, output: Path | None) -> None:
 
 def paper_times() -> dict[str, dict[str, float]]:
     """The times of the paper's table 1: shape -> method -> milliseconds."""
-    from unbottle.experiments.paper import PERPLEXITY_COLUMNS, PERPLEXITY_MEDIUM, PERPLEXITY_SMALL
+    from unbottle.experiments.paper import ANY, MEDIUM, PERPLEXITY, SMALL
 
-    column = PERPLEXITY_COLUMNS.index("Time")
-    tables = {"gpt2": PERPLEXITY_SMALL, "gpt2-medium": PERPLEXITY_MEDIUM}
-    return {shape: {method: row[column] for method, row in table.items()} for shape, table in tables.items()}
+    tables = {"gpt2": PERPLEXITY[ANY][SMALL], "gpt2-medium": PERPLEXITY[ANY][MEDIUM]}
+    return {shape: {method: row["Time"] for method, row in table.items()} for shape, table in tables.items()}
 
 
 def paper_methods(shapes: list[str]) -> list[str]:
@@ -199,7 +176,6 @@ def execute(settings: BenchSettings, output: Path | None) -> None:
     """Measure, print, write."""
     import torch
 
-    from unbottle.bench.goals import plan_goals
     from unbottle.bench.report import document, interrupted_rows, save, save_rows
     from unbottle.bench.run import Bench, machine
 

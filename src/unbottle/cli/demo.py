@@ -2,56 +2,103 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
+from unbottle.cli.options import flag, option
+from unbottle.cli.output import config_of, prepare, write_run
+from unbottle.files import Json, write_text
+from unbottle.progress import one_line_warnings, progress
 from unbottle.tables import Estimate, Table
 
-if TYPE_CHECKING:
-    from unbottle.experiments.presets import Json
-
-MEASURES = {"forward": "forward pass, {length} words", "decode": "step of decoding after {context}"}
-HEADS = {
-    "before": "the model as it is",
-    "softmax": "softmax head",
-    "mos": "mixture of softmaxes",
-    "c": "C head",
-    "cpr": "CPR head",
-}
-GROUPS = {"names": "names", "context": "words used before", "all": "all words", "new": "words that are new"}
+EXAMPLES = """
+unbottle demo
+unbottle demo --quick
+unbottle demo --thorough --output runs/mine
+unbottle demo --dry-run
+"""
+PAGE = "report.html"
 PROBLEM = """\
 1. The problem. A language model ends in a softmax: it compares one vector with one fixed vector for each word. If the
 next word may be king or woman, that vector lies between the two, and so do queen and man, which nobody mentioned."""
 BAR = 24  # letters of a bar for a probability of 1
 
 
+def demo(
+    quick: Annotated[bool, flag("--quick", "Use a tiny model trained on the spot: two minutes, no download.")] = False,
+    thorough: Annotated[
+        bool, flag("--thorough", "Train all heads with three seeds, and measure time and memory.")
+    ] = False,
+    seeds: Annotated[int | None, option("N", "Number of seeds. [1, or 3 with --thorough]", min=1)] = None,
+    output: Annotated[
+        Path | None, option("DIR", "Folder for models and results. [runs/demo, or runs/demo-quick]")
+    ] = None,
+    cache: Annotated[Path | None, option("DIR", "Folder for the downloaded model. [your cache folder]")] = None,
+    form: Annotated[str | None, option("FORM", "Parameterisation of the heads, as in unbottle train. [scaled]")] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Print the whole config and exit.")] = False,
+    plan: Annotated[str | None, option(None, "", hidden=True)] = None,
+) -> None:
+    """Show what a softmax cannot do, on a real language model, and what a CPR head changes.
+
+    First, sentences after which two words are equally likely: heads are trained on some words and tested on others.
+    Then real text: a softmax head and a CPR head, trained alike, compared on names, on all words and on new words. The
+    model is SmolLM2-135M-Instruct from the package index and stays frozen; the text is the documentation of Python.
+    DIR/report.html is all of it as a page, DIR/softmax/model and DIR/cpr/model are the trained models. If interrupted,
+    rerun the same command to resume.
+    """
+    from unbottle.experiments.demo_workspace import demo_preset
+
+    name = plan or ("quick" if quick else "full")
+    folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")
+    num_seeds = seeds or (3 if thorough else 1)
+    settings = {"plan": name, "seeds": num_seeds, "thorough": thorough, "output": folder, "cache": cache}
+    preset = demo_preset(name, form)
+    config_of("demo", settings | {"plan": preset.to_dict()}, dry_run=dry_run)
+    prepare(folder)
+    from unbottle.experiments.demo import demo_result, run_contexts, run_text
+    from unbottle.experiments.demo_model import user_cache
+    from unbottle.experiments.demo_workspace import DemoWorkspace
+    from unbottle.report.page import page
+    from unbottle.report.sections import demo_sections, headline
+    from unbottle.train.callbacks import quiet_logging
+
+    with quiet_logging(), one_line_warnings():
+        with progress() as report:
+            workspace = DemoWorkspace(folder, preset, cache or user_cache(), progress=report)
+            contexts = run_contexts(workspace, seeds=num_seeds)
+        print(format_contexts(contexts) + "\n")
+        with progress() as workspace.progress:
+            result = demo_result(workspace, contexts, run_text(workspace, seeds=num_seeds, cost=thorough))
+    print(format_text(result))
+    write_text(folder / PAGE, page(headline(result), demo_sections(result)))
+    write_run(folder, config_of("demo", settings | {"form": preset.form}), result)
+    print(f"See {folder / PAGE}")
+
+
 def format_contexts(contexts: Json) -> str:
     """Act one as text for a terminal: the bars of four words, then all ambiguous contexts."""
+    from unbottle.report.sections import MODELS, SHOWN
+
     models = contexts["models"]
-    trained = f"{contexts['train']} sentences with other words"
     blocks = [PROBLEM]
     for number, shown in enumerate(contexts["shown"]):
-        values = {name: models[name][0]["shown"][number] for name in ("before", "softmax", "cpr")}
+        values = [models[name][0]["shown"][number] for name in SHOWN]
         rows = [
-            [word, "possible" if place < 2 else "", *(bar(probabilities[place]) for probabilities in values.values())]
+            [word, "possible" if place < 2 else "", *(bar(probabilities[place]) for probabilities in values)]
             for place, word in enumerate(shown["words"])
         ]
-        blocks.append(f"{shown['prompt']} ...\n{Table(['', '', *(HEADS[name] for name in values)], rows).text()}")
+        blocks.append(f"{shown['prompt']} ...\n{Table(['', '', *(MODELS[name][0] for name in SHOWN)], rows).text()}")
     rows = [
         [
-            HEADS[name],
+            MODELS[name][0],
             Estimate.of([run["perplexity"] for run in runs]).show(1),
-            f"{fmean(run['answers'] for run in runs):.0%}",
-            f"{fmean(run['between'] for run in runs):.0%}",
+            *(f"{fmean(run[key] for run in runs):.0%}" for key in ("answers", "between")),
         ]
         for name, runs in models.items()
     ]
     header = ["", "perplexity", "the two words", "the words between"]
+    trained = f"{contexts['train']} sentences with other words"
     about = f"{contexts['test']} sentences like these, after training on {trained} (2.0 is perfect)"
     return "\n\n".join([*blocks, f"{about}\n{Table(header, rows).text()}"])
 
@@ -62,6 +109,9 @@ def bar(probability: float) -> str:
 
 def format_text(result: Json) -> str:
     """Acts two and three, and the verdict."""
+    from unbottle.report.page import plain_text
+    from unbottle.report.sections import cost_table, head_table
+
     model, text, models = result["model"], result["text"], result["models"]
     licence = f" ({model['licence']})" if model["licence"] else ""
     gained = result["sentences"].get("gained")
@@ -72,8 +122,8 @@ def format_text(result: Json) -> str:
             + groups(result["groups"]),
             *([f"Where CPR helps most\n{sentence(gained)}"] if gained else []),
             f"3. What it costs. {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, stays as it "
-            f"is; {model['about']}.\n" + heads(result),
-            *([costs(result["cost"])] if result["cost"] else []),
+            f"is; {model['about']}.\n" + plain_text(head_table(result)),
+            *([plain_text(cost_table(result["cost"]))] if result["cost"] else []),
             result["verdict"]["said"],
             f"Compare both models in a browser:  unbottle app {models['softmax']} {models['cpr']} --open\n"
             f"Use one in Python:                 model = unbottle.load({models['cpr']!r})\n"
@@ -84,15 +134,15 @@ def format_text(result: Json) -> str:
 
 def groups(values: Json) -> str:
     """A line for each group of tokens; means over seeds."""
+    from unbottle.report.sections import SHOWN, TOKENS
+
     rows = []
-    for name in (name for name in GROUPS if name in values):
+    for name in (name for name in TOKENS if name in values):
         group = values[name]
-        perplexities = [
-            Estimate.of(group["models"][model]["perplexity"]).show() for model in ("before", "softmax", "cpr")
-        ]
+        perplexities = [Estimate.of(group["models"][model]["perplexity"]).show() for model in SHOWN]
         around = "" if group["low"] is None else f"{group['low']:+.1%} to {group['high']:+.1%}"
         guesses = [f"{fmean(group['models'][model]['accuracy']):.1%}" for model in ("softmax", "cpr")]
-        rows.append([GROUPS[name], f"{group['share']:.0%}", *perplexities, f"{group['change']:+.1%}", around, *guesses])
+        rows.append([TOKENS[name], f"{group['share']:.0%}", *perplexities, f"{group['change']:+.1%}", around, *guesses])
     header = ["", "share", "as it is", "softmax", "CPR", "change", "95 %", "softmax right", "CPR right"]
     return Table(header, rows).text()
 
@@ -106,107 +156,3 @@ def sentence(text: Json) -> str:
         for place in order
     ]
     return f"... {''.join(text['tokens']).strip()}\nwith softmax -> with CPR: {', '.join(words)}"
-
-
-def heads(result: Json) -> str:
-    rows = [
-        [HEADS[name], f"{head['parameters'] / 1e6:.1f} M", f"{head['seconds']:.0f} s"]
-        for name, head in result["heads"].items()
-    ]
-    return Table(["", "parameters", "to train"], rows).text()
-
-
-def costs(rows: Sequence[Json]) -> str:
-    lines = [
-        (
-            MEASURES[row["measure"]].format(**row),
-            row["method"],
-            f"{1000 * row['wall']['median']:.1f}",
-            f"{row['wall']['ratio']:.2f}",
-            f"{row['memory']['ratio']:.2f}" if row["memory"] else "",
-        )
-        for row in rows
-    ]
-    if not any(line[-1] for line in lines):
-        return Table(("", "head", "ms", "time ratio"), [line[:-1] for line in lines]).text()
-    return Table(("", "head", "ms", "time ratio", "memory ratio"), lines).text()
-
-
-EXAMPLES = """
-unbottle demo
-unbottle demo --quick
-unbottle demo --thorough --output runs/mine
-unbottle demo --dry-run
-"""
-PAGE = "report.html"
-
-
-def demo(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Use a tiny model trained on the spot: two minutes, no download.")
-    ] = False,
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help="Train all heads with three seeds, and measure time and memory.")
-    ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of seeds. [1, or 3 with --thorough]", min=1)
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for models and results. [runs/demo, or runs/demo-quick]")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the downloaded model. [your cache folder]")
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option(metavar="FORM", help="Parameterisation of the heads, as in unbottle train. [scaled]"),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole config and exit.")] = False,
-    plan: Annotated[str | None, typer.Option(hidden=True)] = None,
-) -> None:
-    """Show what a softmax cannot do, on a real language model, and what a CPR head changes.
-
-    First, sentences after which two words are equally likely: heads are trained on some words and tested on others.
-    Then real text: a softmax head and a CPR head, trained alike, compared on names, on all words and on new words. The
-    model is SmolLM2-135M-Instruct from the package index and stays frozen; the text is the documentation of Python.
-    DIR/report.html is all of it as a page, DIR/softmax/model and DIR/cpr/model are the trained models. If interrupted,
-    rerun the same command to resume.
-    """
-    from unbottle.cli.output import config_of, prepare, write_run
-    from unbottle.experiments.demo import demo_preset
-    from unbottle.files import write_text
-
-    name = plan or ("quick" if quick else "full")
-    folder = output or Path("runs/demo" if name == "full" else f"runs/demo-{name}")
-    num_seeds = seeds or (3 if thorough else 1)
-    settings = {
-        "plan": name,
-        "seeds": num_seeds,
-        "thorough": thorough,
-        "output": str(folder),
-        "cache": None if cache is None else str(cache),
-    }
-    preset = demo_preset(name, form)
-    if dry_run:
-        print(json.dumps(config_of("demo", settings | {"plan": preset.to_dict()}), indent=1))
-        return
-    prepare(folder)
-    from unbottle.experiments.demo import DemoWorkspace, demo_result, run_contexts, run_text
-    from unbottle.experiments.demo_model import user_cache
-    from unbottle.progress import one_line_warnings, progress
-    from unbottle.report.page import page
-    from unbottle.report.sections import demo_sections, headline
-    from unbottle.train.callbacks import quiet_logging
-
-    with quiet_logging(), one_line_warnings():
-        with progress() as report:
-            workspace = DemoWorkspace(folder, preset, cache or user_cache(), progress=report)
-            contexts = run_contexts(workspace, seeds=num_seeds)
-        print(format_contexts(contexts) + "\n")
-        with progress() as workspace.progress:
-            result = demo_result(workspace, contexts, run_text(workspace, seeds=num_seeds, cost=thorough))
-    print(format_text(result))
-    config = config_of("demo", settings | {"form": preset.form})
-    write_text(folder / PAGE, page(headline(result), demo_sections(result)))
-    write_run(folder, config, result)
-    print(f"See {folder / PAGE}")

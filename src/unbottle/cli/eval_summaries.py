@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from unbottle.cli.eval_options import TaggerOption, by_implementation
-from unbottle.cli.options import DryRun, OutputFolder, check_file, check_model
-from unbottle.cli.output import show
-from unbottle.progress import progress
+from unbottle.cli.options import DryRun, OutputFolder, TaggerOption, check_file, check_model, key_values, option
+from unbottle.cli.output import by_implementation, config_of, prepare, show, write_run
+from unbottle.data.sources import DataRow, read_rows
+from unbottle.progress import one_line_warnings, progress
 from unbottle.tables import Table, number
 
 if TYPE_CHECKING:
-    from unbottle.data.sources import DataRow
     from unbottle.eval.generation import Decoding, Documents
     from unbottle.eval.metrics.metric import SummaryScoreOptions
     from unbottle.eval.summary_scores import Columns, Examples, MetricComparison, SummaryScores
@@ -34,112 +29,35 @@ FIRST, SECOND = "predictions", "against"
 DIGITS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictionFiles:
-    """Files of predictions, the data to join them with by id, and the names of their columns."""
-
-    predictions: Path
-    data: Path | None
-    against: Path | None
-    columns: Columns
-
-    def to_dict(self) -> dict[str, object]:
-        paths = {name: path and str(path) for name, path in vars(self).items() if name != "columns"}
-        return {**paths, "columns": vars(self.columns)}
-
-    def examples(self, path: Path, needed: Collection[str]) -> tuple[Examples, list[str]]:
-        """The examples of a file of predictions, and notes about them."""
-        from unbottle.data.sources import read_rows
-        from unbottle.eval.summary_scores import Examples
-
-        rows, notes = read_rows(path), list[str]()
-        if self.data is not None:
-            rows, notes = self._joined(rows, path, self.data)
-        by_id = ["id"] if self.against is not None else []
-        try:
-            return Examples.of(rows, columns=self.columns, needed=[*by_id, *sorted(needed)]), notes
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-
-    def _joined(self, rows: list[DataRow], path: Path, data_path: Path) -> tuple[list[DataRow], list[str]]:
-        """Each prediction with the row of the data that has its id."""
-        from unbottle.data.sources import read_rows
-        from unbottle.eval.summary_scores import check_unique
-
-        data, key = read_rows(data_path), self.columns.id
-        for where, table in ((path, rows), (data_path, data)):
-            for place, row in enumerate(table, start=1):
-                if key not in row:
-                    raise ValueError(f"{where}: row {place}: no column {key!r}. There are: {', '.join(row)}.")
-        check_unique((str(row[key]) for row in data), str(data_path))
-        by_id = {str(row[key]): row for row in data}
-        unknown = [str(row[key]) for row in rows if str(row[key]) not in by_id]
-        if unknown:
-            raise ValueError(
-                f"{path}: {len(unknown)} of {len(rows)} predictions have an id that is not in {data_path}: "
-                f"{', '.join(unknown[:3])}."
-            )
-        name = self.columns.prediction  # the file's, even if the data has a column of that name
-        joined = [{**row, **by_id[str(row[key])], **({name: row[name]} if name in row else {})} for row in rows]
-        left = len(by_id) - len({str(row[key]) for row in rows})
-        notes = [f"{left} of {len(data)} rows of {data_path} have no prediction in {path} and are left out."]
-        return joined, notes if left else []
-
-
-def read_documents(path: Path, columns: Columns, needed: Collection[str]) -> Documents:
-    """The documents to summarize; rows that could not be scored are refused before a model is loaded."""
-    from unbottle.data.sources import read_rows
-    from unbottle.eval.generation import Documents
-    from unbottle.eval.summary_scores import Examples
-
-    rows = read_rows(path)
-    try:
-        empty = [row | {columns.prediction: ""} for row in rows]
-        Examples.of(empty, columns=columns, needed=sorted({"document", *needed}))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return Documents.of_list(rows, columns.document)
-
-
 def eval_summaries(
     predictions: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="jsonl (or csv, parquet) with id, document, summary and prediction."),
+        Path | None, option("FILE", "jsonl (or csv, parquet) with id, document, summary and prediction.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Instead: a model that summarizes --data into --output.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Documents and summaries; joined with --predictions by id.")
-    ] = None,
-    against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Predictions of another run to compare with, by id.")
-    ] = None,
+    model: Annotated[str | None, option("MODEL", "Instead: a model that summarizes --data into --output.")] = None,
+    data: Annotated[Path | None, option("FILE", "Documents and summaries; joined with --predictions by id.")] = None,
+    against: Annotated[Path | None, option("FILE", "Predictions of another run to compare with, by id.")] = None,
     metrics: Annotated[
-        str,
-        typer.Option(metavar="NAME,NAME", help="Metrics, or all; an unknown name lists them. [all but heavy ones]"),
+        str, option("NAME,NAME", "Metrics, or all; an unknown name lists them. [all but heavy ones]")
     ] = "",
     tagger: TaggerOption = "auto",
-    text_column: Annotated[str, typer.Option(metavar="NAME", help="Column of documents.")] = "document",
-    summary_column: Annotated[str, typer.Option(metavar="NAME", help="Column of reference summaries.")] = "summary",
-    prediction_column: Annotated[str, typer.Option(metavar="NAME", help="Column of predictions.")] = "prediction",
-    id_column: Annotated[str, typer.Option(metavar="NAME", help="Column of ids.")] = "id",
+    text_column: Annotated[str, option("NAME", "Column of documents.")] = "document",
+    summary_column: Annotated[str, option("NAME", "Column of reference summaries.")] = "summary",
+    prediction_column: Annotated[str, option("NAME", "Column of predictions.")] = "prediction",
+    id_column: Annotated[str, option("NAME", "Column of ids.")] = "id",
     entailment: Annotated[
-        str, typer.Option(metavar="MODEL", help="For factcc: a classifier of (source, sentence), hub or folder.")
+        str, option("MODEL", "For factcc: a classifier of (source, sentence), hub or folder.")
     ] = "manueldeprada/FactCC",
     entailment_label: Annotated[
-        str | None,
-        typer.Option(metavar="LABEL", help="Its label for a supported sentence. [CORRECT, ENTAILMENT or the like]"),
+        str | None, option("LABEL", "Its label for a supported sentence. [CORRECT, ENTAILMENT or the like]")
     ] = None,
     mauve_model: Annotated[
-        str, typer.Option(metavar="MODEL", help="For mauve: the model whose hidden states are the features.")
+        str, option("MODEL", "For mauve: the model whose hidden states are the features.")
     ] = "gpt2-large",
     setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Decoding setting of --model (see --dry-run); repeatable."),
+        list[str] | None, option("KEY=VALUE", "Decoding setting of --model (see --dry-run); repeatable.", "--set")
     ] = None,
-    rounds: Annotated[int, typer.Option(metavar="N", help="Number of bootstrap rounds.")] = 1000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for the bootstrap.")] = 0,
+    rounds: Annotated[int, option("N", "Number of bootstrap rounds.")] = 1000,
+    seed: Annotated[int, option("N", "Random seed for the bootstrap.")] = 0,
     output: OutputFolder = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -156,10 +74,7 @@ def eval_summaries(
         raise ValueError("give either --predictions FILE or --model MODEL.")
     if not dry_run:
         check_model(model)
-        for file in (predictions, data, against):
-            check_file(file)
-    from unbottle.cli.options import key_values
-    from unbottle.cli.output import config_of, prepare, write_run
+        check_file(predictions, data, against)
     from unbottle.cli.train_options import replace_fields
     from unbottle.eval.bootstrap import Resampling
     from unbottle.eval.generation import Decoding
@@ -170,20 +85,22 @@ def eval_summaries(
     columns = Columns(id=id_column, document=text_column, summary=summary_column, prediction=prediction_column)
     decoding = replace_fields(Decoding(), dict(key_values(setting or [])))
     joined = data if model is None or against is not None else None  # a model's predictions have all columns already
-    files = PredictionFiles(
-        predictions=predictions or (output or Path()) / NAME, data=joined, against=against, columns=columns
-    )  # fmt: skip
+    paths = {FIRST: predictions or (output or Path()) / NAME} | ({} if against is None else {SECOND: against})
     options = SummaryScoreOptions(
         entailment=EntailmentOptions(model=entailment, label=entailment_label),
         mauve=MauveOptions(model=mauve_model),
         resampling=Resampling(rounds=rounds, seed=seed),
     )
-    writing = {} if model is None else {"model": model, "data": data and str(data), "decoding": decoding.to_dict()}
-    settings = {**files.to_dict(), **writing, "metrics": list(names), "tagger": tagger}
-    config = config_of("eval summaries", {**settings, **{name: vars(part) for name, part in vars(options).items()}})
-    if dry_run:
-        print(json.dumps(config, indent=1))
-        return
+    writing = {} if model is None else {"model": model, "data": data, "decoding": decoding.to_dict()}
+    settings: dict[str, object] = {
+        FIRST: paths[FIRST],
+        "data": joined,
+        SECOND: against,
+        "columns": vars(columns),
+        **writing,
+    }
+    settings |= {"metrics": list(names), "tagger": tagger, **{name: vars(part) for name, part in vars(options).items()}}
+    config = config_of("eval summaries", settings, dry_run=dry_run)
     if model is not None:
         if data is None or output is None:
             raise ValueError(
@@ -193,7 +110,7 @@ def eval_summaries(
         generate_summaries(model, read_documents(data, columns, needs(names)), decoding, output, prediction_column)
     elif setting:
         raise ValueError("--set is for --model: the predictions of a file exist already.")
-    runs, notes = read(files, names)
+    runs, notes = read_runs(paths, joined, columns, needs(names))
     prepare(output)
     scores, comparison = evaluate(runs, names, tagger, options)
     show(document(scores, comparison, notes))
@@ -203,28 +120,83 @@ def eval_summaries(
 
 def generate_summaries(model: str, documents: Documents, decoding: Decoding, folder: Path, column: str) -> None:
     """Write NAME in the folder: the rows of the documents with a prediction each. An incomplete file is resumed."""
-    from unbottle.cli.generate import load_summarizer, summary_job
-    from unbottle.progress import one_line_warnings
+    from unbottle.cli.generate import GenerationJob, load_summarizer
 
-    job = summary_job(decoding, documents.column, folder / NAME)
+    job = GenerationJob(command="summarize", decoding=decoding, column=documents.column, output=folder / NAME)
     with one_line_warnings():
-        job.many(documents, lambda: {model: load_summarizer(model, decoding)}, prediction_column=column)
+        job.many(documents, lambda: load_summarizer(model, decoding), prediction_column=column)
 
 
-def read(files: PredictionFiles, names: Sequence[str]) -> tuple[dict[str, Examples], list[str]]:
-    """The runs, reduced to the examples that they have in common, and notes on what was left out."""
+def read_documents(path: Path, columns: Columns, needed: Collection[str]) -> Documents:
+    """The documents to summarize; rows that could not be scored are refused before a model is loaded."""
+    from unbottle.eval.generation import Documents
+
+    rows = read_rows(path)
+    empty = [row | {columns.prediction: ""} for row in rows]
+    examples_of(path, empty, columns, {"document", *needed})
+    return Documents.of_list(rows, columns.document)
+
+
+def read_runs(
+    paths: Mapping[str, Path], data: Path | None, columns: Columns, needed: Collection[str]
+) -> tuple[dict[str, Examples], list[str]]:
+    """One run or two, reduced to the examples that they have in common, and notes on what was left out.
+
+    Predictions are joined by id with the rows of `data`, if there is such a file.
+    """
     from unbottle.eval.summary_scores import in_common
 
-    needed = needs(names)
-    first, notes = files.examples(files.predictions, needed)
-    if files.against is None:
-        return {FIRST: first}, notes
-    second, more = files.examples(files.against, needed)
-    one, other = in_common(first, second)
-    for path, run in ((files.predictions, first), (files.against, second)):
-        if left := len(run.ids) - len(one.ids):
-            more.append(f"{left} of {len(run.ids)} examples of {path} are not in the other run and left out.")
-    return {FIRST: one, SECOND: other}, [*notes, *more]
+    runs: dict[str, Examples] = {}
+    notes: list[str] = []
+    for name, path in paths.items():
+        rows = read_rows(path)
+        if data is not None:
+            rows, more = joined_rows(rows, path, data, columns)
+            notes += more
+        runs[name] = examples_of(path, rows, columns, needed, by_id=len(paths) > 1)
+    if len(runs) == 1:
+        return runs, notes
+    common = dict(zip(runs, in_common(*runs.values()), strict=True))
+    for name, run in runs.items():
+        if left := len(run.ids) - len(common[name].ids):
+            notes.append(f"{left} of {len(run.ids)} examples of {paths[name]} are not in the other run and left out.")
+    return common, notes
+
+
+def joined_rows(rows: list[DataRow], path: Path, data_path: Path, columns: Columns) -> tuple[list[DataRow], list[str]]:
+    """Each prediction with the row of the data that has its id, and a note on rows without one."""
+    from unbottle.eval.summary_scores import check_unique
+
+    data, key = read_rows(data_path), columns.id
+    for where, table in ((path, rows), (data_path, data)):
+        for place, row in enumerate(table, start=1):
+            if key not in row:
+                raise ValueError(f"{where}: row {place}: no column {key!r}. There are: {', '.join(row)}.")
+    check_unique((str(row[key]) for row in data), str(data_path))
+    by_id = {str(row[key]): row for row in data}
+    unknown = [str(row[key]) for row in rows if str(row[key]) not in by_id]
+    if unknown:
+        raise ValueError(
+            f"{path}: {len(unknown)} of {len(rows)} predictions have an id that is not in {data_path}: "
+            f"{', '.join(unknown[:3])}."
+        )
+    name = columns.prediction  # the file's, even if the data has a column of that name
+    joined = [{**row, **by_id[str(row[key])], **({name: row[name]} if name in row else {})} for row in rows]
+    left = len(by_id) - len({str(row[key]) for row in rows})
+    notes = [f"{left} of {len(data)} rows of {data_path} have no prediction in {path} and are left out."]
+    return joined, notes if left else []
+
+
+def examples_of(
+    path: Path, rows: Sequence[DataRow], columns: Columns, needed: Collection[str], *, by_id: bool = False
+) -> Examples:
+    """The rows as examples with all that is needed; an error names their file."""
+    from unbottle.eval.summary_scores import Examples
+
+    try:
+        return Examples.of(rows, columns=columns, needed=[*(["id"] if by_id else []), *sorted(needed)])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def needs(names: Sequence[str]) -> set[str]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from unbottle.cli.eval_options import Batch, Beams, JsonColumn, MaxNewTokens, ModelsArgument, OutputFile, Sampling, TopK
-from unbottle.cli.options import STDIN, Dropped, DryRun, SamplingSeed, check_choice, check_file, check_model
-from unbottle.cli.output import show_text
+from unbottle.cli.options import (
+    STDIN,
+    DryRun,
+    ModelsArgument,
+    SampledBatch,
+    argument,
+    check_choice,
+    check_file,
+    check_model,
+    option,
+)
+from unbottle.cli.output import config_of, prepare_file, show_text
+from unbottle.files import write_text
+from unbottle.progress import one_line_warnings, progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from unbottle.eval.generation import Decoding, Documents, Generate, Generators, Prediction
 
 SAMPLING = ("greedy", "top-k", "beams")
@@ -34,21 +41,25 @@ unbottle summarize - --model runs/cepr/model --sampling beams
 unbottle summarize test.jsonl --model runs/cepr/model --text-column dialogue --output runs/predictions.jsonl
 """
 
+OutputFile = Annotated[Path | None, option("FILE", "Output file. [stdout, with nothing else on it]")]
+Sampling = Annotated[str, option("HOW", "greedy, top-k or beams.")]
+TopK = Annotated[int, option("N", "Number of words to sample from, for --sampling top-k.")]
+Beams = Annotated[int, option("N", "Number of beams, for --sampling beams.")]
+MaxNewTokens = Annotated[int, option("N", "Maximum number of tokens to generate.")]
+JsonColumn = Annotated[str, option("NAME", "Column of texts in a jsonl file.")]
+SamplingSeed = Annotated[int, option("N", "Random seed for sampling.")]
+
 
 def generate(
     model: ModelsArgument,
-    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="Text to continue.")] = None,
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Instead: a text, a jsonl file, or - for a text on stdin.")
-    ] = None,
+    prompt: Annotated[str | None, option("TEXT", "Text to continue.")] = None,
+    file: Annotated[str | None, option("FILE", "Instead: a text, a jsonl file, or - for a text on stdin.")] = None,
     sampling: Sampling = "greedy",
     top_k: TopK = 10,
     beams: Beams = 4,
     max_new_tokens: MaxNewTokens = 50,
-    prompt_length: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of prompt tokens; the last ones are kept.")
-    ] = 1024,
-    batch: Batch = 8,
+    prompt_length: Annotated[int, option("N", "Maximum number of prompt tokens; the last ones are kept.")] = 1024,
+    batch: SampledBatch = 8,
     text_column: JsonColumn = "prompt",
     seed: SamplingSeed = 0,
     output: OutputFile = None,
@@ -65,47 +76,39 @@ def generate(
         if (prompt is None) == (file is None):
             raise ValueError("give either --prompt TEXT or --file FILE (- for stdin).")
         check_file(file)
-        for path in model:
-            check_model(path)
+        check_model(*model)
     from unbottle.eval.generation import Decoding, continue_prompts
 
     decoding = Decoding(
         sampling=sampling, top_k=top_k, beams=beams, max_length=max_new_tokens, source_length=prompt_length,
         batch=batch, seed=seed,
     )  # fmt: skip
-    job = GenerationJob(
-        command="generate", decoding=decoding, column=text_column, output=output, read="prompt", written="text",
-        dropped_at="beginning",
-    )  # fmt: skip
 
     def load() -> Generators:
-        from unbottle.cli.models import causal_model, short_names
-        from unbottle.eval.inference import best_device
+        from unbottle.cli.models import causal_models
 
-        loaded: dict[str, tuple[PreTrainedModel, Generate]] = {}
-        for path, name in zip(model, short_names(model), strict=True):
-            network, tokenizer = causal_model(path)
-            network = network.to(best_device())
-            loaded[name] = (network, partial(continue_prompts, network, tokenizer, decoding=decoding))
-        return loaded
+        return {
+            name: (network, partial(continue_prompts, network, tokenizer, decoding=decoding))
+            for name, network, tokenizer in causal_models(model)
+        }
 
     settings = {"models": model, "prompt": prompt, "file": file, "text_column": text_column}
+    job = GenerationJob(command="generate", decoding=decoding, column=text_column, output=output)
     job.run(file, prompt, load, settings, dry_run=dry_run)
 
 
 def summarize(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A text, a jsonl file, or - for a text on stdin.")],
-    model: Annotated[str, typer.Option(metavar="MODEL", help="An encoder-decoder model, with a head or without.")],
+    file: Annotated[str, argument("FILE", "A text, a jsonl file, or - for a text on stdin.")],
+    model: Annotated[str, option("MODEL", "An encoder-decoder model, with a head or without.")],
     sampling: Sampling = "top-k",
     top_k: TopK = 10,
     beams: Beams = 4,
     max_new_tokens: MaxNewTokens = 128,
-    source_length: Annotated[int, typer.Option(metavar="N", help="Maximum number of document tokens.")] = 1024,
-    batch: Batch = 8,
+    source_length: Annotated[int, option("N", "Maximum number of document tokens.")] = 1024,
+    batch: SampledBatch = 8,
     text_column: JsonColumn = "document",
     prefix: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Text before each document. [the prefix in the model's config, or nothing]"),
+        str | None, option("TEXT", "Text before each document. [the prefix in the model's config, or nothing]")
     ] = None,
     seed: SamplingSeed = 0,
     output: OutputFile = None,
@@ -128,77 +131,58 @@ def summarize(
         batch=batch, prefix=prefix, seed=seed,
     )  # fmt: skip
     settings = {"file": file, "model": model, "text_column": text_column}
-    job = summary_job(decoding, text_column, output)
-    job.run(file, None, lambda: {model: load_summarizer(model, decoding)}, settings, dry_run=dry_run)
+    job = GenerationJob(command="summarize", decoding=decoding, column=text_column, output=output)
+    job.run(file, None, lambda: load_summarizer(model, decoding), settings, dry_run=dry_run)
 
 
-def summary_job(decoding: Decoding, column: str, output: Path | None) -> GenerationJob:
-    return GenerationJob(
-        command="summarize", decoding=decoding, column=column, output=output, read="document", written="summary",
-        dropped_at="end",
-    )  # fmt: skip
-
-
-def load_summarizer(path: str, decoding: Decoding) -> tuple[PreTrainedModel, Generate]:
+def load_summarizer(path: str, decoding: Decoding) -> Generators:
     """An encoder-decoder model, and a function that summarizes with it."""
-    from unbottle.cli.models import seq2seq_model
+    from unbottle.cli.models import any_model
     from unbottle.eval.generation import predictions
     from unbottle.eval.inference import best_device
 
-    network, tokenizer = seq2seq_model(path)
-    network = network.to(best_device())
-    return network, partial(predictions, network, tokenizer, decoding=decoding)
+    model, tokenizer = any_model(path, encoder_decoder=True)
+    model = model.to(best_device())
+    return {path: (model, partial(predictions, model, tokenizer, decoding=decoding))}
 
 
 Load = Callable[[], "Generators"]
+WORDING = {  # of messages: what a command reads and writes, and which end of it is dropped if it is too long
+    "generate": ("prompt", "text", "beginning"),
+    "summarize": ("document", "summary", "end"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationJob:
-    """What a command generates, from which column of a jsonl file, where to, and how messages call it."""
+    """What a command generates, from which column of a jsonl file, and where to."""
 
     command: str
     decoding: Decoding
     column: str
     output: Path | None  # a file; None: stdout
-    read: str
-    written: str
-    dropped_at: str  # the end of the input that is cut off if it is too long
 
     def run(
         self, file: str | None, text: str | None, load: Load, settings: Mapping[str, object], *, dry_run: bool
     ) -> None:
         """Generate for a text, a text file, stdin or a jsonl file. Errors come before models are loaded if possible."""
-        from unbottle.cli.output import config_of
-        from unbottle.progress import one_line_warnings
-
-        if dry_run:
-            output = None if self.output is None else str(self.output)
-            config = config_of(self.command, {**settings, "output": output, **self.decoding.to_dict()})
-            print(json.dumps(config, indent=1))
-            return
+        config_of(self.command, {**settings, "output": self.output, **self.decoding.to_dict()}, dry_run=dry_run)
         with one_line_warnings():
-            if file is None:
-                self.one(str(text), load)
-            elif file.endswith((".jsonl", ".jsonl.gz")):
+            if file is not None and file.endswith((".jsonl", ".jsonl.gz")):
                 self.many(self.documents(Path(file)), load)
             else:
-                self.one(self.text_of(file), load)
+                self.one(str(text) if file is None else self.text_of(file), load)
             if self.output is not None:
                 print(f"Written to {self.output}", file=sys.stderr)
 
     def one(self, text: str, load: Load) -> None:
         """The output of a single model alone; of several, each after its name."""
-        from unbottle.cli.output import prepare_file
-        from unbottle.files import write_text
-
         prepare_file(self.output)
         texts = {}
-        generators, counts = self.counted(load())
-        for (name, (_, generate)), dropped in zip(generators.items(), counts, strict=True):
-            (prediction,) = generate([text])
-            dropped.tell()
-            texts[name] = prediction.text
+        with self.counted(load()) as generators:
+            for name, (_, generate) in generators.items():
+                (prediction,) = generate([text])
+                texts[name] = prediction.text
         joined = "\n".join(texts.values() if len(texts) == 1 else (f"{k}:\n{v.strip()}\n" for k, v in texts.items()))
         if self.output is None:
             show_text(joined)
@@ -207,30 +191,24 @@ class GenerationJob:
 
     def many(self, documents: Documents, load: Load, *, prediction_column: str = "prediction") -> None:
         """A prediction for each document, to the output file or stdout."""
-        from unbottle.cli.output import prepare_file
         from unbottle.eval.generation import write_predictions
-        from unbottle.progress import progress
 
         prepare_file(self.output)
-        generators, counts = self.counted(load())
-        with progress() as report:
-            try:
-                write_predictions(
-                    generators, documents, self.decoding, self.output,
-                    column=prediction_column, what=self.read, report=report,
-                )  # fmt: skip
-            finally:
-                for dropped in counts:
-                    dropped.tell()
+        what, _, _ = WORDING[self.command]
+        with self.counted(load()) as generators, progress() as report:
+            write_predictions(
+                generators, documents, self.decoding, self.output, column=prediction_column, what=what, report=report
+            )
 
-    def counted(self, generators: Generators) -> tuple[Generators, list[Dropped]]:
-        """The generators, and counters of what they drop."""
-        counts = [
-            Dropped(self.read, self.written, self.dropped_at, name=name if len(generators) > 1 else "")
-            for name in generators
-        ]
-        pairs = zip(generators.items(), counts, strict=True)
-        return {name: (model, partial(_counted, run, count)) for (name, (model, run)), count in pairs}, counts
+    @contextmanager
+    def counted(self, generators: Generators) -> Iterator[Generators]:
+        """The generators; what they drop is counted, and said at the end."""
+        counts = {name: Dropped(*WORDING[self.command], name if len(generators) > 1 else "") for name in generators}
+        try:
+            yield {name: (model, partial(counts[name].watch, run)) for name, (model, run) in generators.items()}
+        finally:
+            for dropped in counts.values():
+                dropped.tell()
 
     def text_of(self, file: str) -> str:
         """The text of a plain file, or of stdin."""
@@ -259,10 +237,33 @@ class GenerationJob:
         return documents
 
 
-def _counted(
-    generate: Generate, dropped: Dropped, texts: Iterable[str], *, first_batch: int = 0
-) -> Iterator[Prediction]:
-    return dropped.watch(generate(texts, first_batch=first_batch))
+class Dropped:
+    """Counts texts that were truncated or empty. `model` is the name of the model, where there are several."""
+
+    def __init__(self, read: str, written: str, end: str, model: str) -> None:
+        self.read, self.written, self.end = read, written, end
+        self.model = f"{model}: " if model else ""
+        self.documents = self.cut = self.tokens = self.empty = 0
+
+    def watch(self, generate: Generate, texts: Iterable[str], *, first_batch: int = 0) -> Iterator[Prediction]:
+        """The predictions, counted as they pass."""
+        for prediction in generate(texts, first_batch=first_batch):
+            self.documents += 1
+            self.cut += prediction.dropped > 0
+            self.tokens += prediction.dropped
+            self.empty += prediction.empty
+            yield prediction
+
+    def tell(self) -> None:
+        """Print the counts on stderr, if there are any."""
+        for kind, count, what in (
+            ("warning", self.cut, f"too long: {self.tokens:,} tokens at the {self.end} were dropped."),
+            ("note", self.empty, f"empty, and so is the {self.written}."),
+        ):
+            if count:
+                one = f"the {self.read} is"
+                subject = one if self.documents == 1 else f"{count} of {self.documents} {self.read}s are"
+                print(f"unbottle: {kind}: {self.model}{subject} {what}", file=sys.stderr)
 
 
 def _rows(path: Path, column: str, start: int = 0) -> Iterator[dict[str, object]]:

@@ -18,24 +18,18 @@ import typer
 from unbottle.cli import (
     app,
     bench,
-    compare,
     demo,
     doctor,
-    eval_analogy,
-    eval_completion,
-    eval_lm_eval,
-    eval_perplexity,
-    eval_probe,
     eval_summaries,
+    eval_tasks,
+    eval_text,
+    experiments,
     generate,
     methods,
-    report,
-    reproduce,
-    train_lm,
-    train_summarize,
+    train,
 )
 from unbottle.cli.errors import OK, REFUSED, ending
-from unbottle.cli.options import key_values
+from unbottle.cli.options import flag, key_values, option
 from unbottle.cli.output import is_terminal
 from unbottle.progress import processes
 
@@ -46,17 +40,17 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {  # name: function, exam
     "generate": (generate.generate, generate.EXAMPLES),
     "app": (app.app, app.EXAMPLES),
     "bench": (bench.bench, bench.EXAMPLES),
-    "report": (report.report, report.EXAMPLES),
-    "reproduce": (reproduce.reproduce, reproduce.EXAMPLES),
-    "compare": (compare.compare, compare.EXAMPLES),
+    "report": (experiments.report, experiments.REPORT_EXAMPLES),
+    "reproduce": (experiments.reproduce, experiments.REPRODUCE_EXAMPLES),
+    "compare": (experiments.compare, experiments.COMPARE_EXAMPLES),
     "summarize": (generate.summarize, generate.SUMMARIZE_EXAMPLES),
-    "train lm": (train_lm.train_lm, train_lm.EXAMPLES),
-    "train summarize": (train_summarize.train_summarize, train_summarize.EXAMPLES),
-    "eval perplexity": (eval_perplexity.eval_perplexity, eval_perplexity.EXAMPLES),
-    "eval completion": (eval_completion.eval_completion, eval_completion.EXAMPLES),
-    "eval lm-eval": (eval_lm_eval.eval_lm_eval, eval_lm_eval.EXAMPLES),
-    "eval analogy": (eval_analogy.eval_analogy, eval_analogy.EXAMPLES),
-    "eval probe": (eval_probe.eval_probe, eval_probe.EXAMPLES),
+    "train lm": (train.train_lm, train.LM_EXAMPLES),
+    "train summarize": (train.train_summarize, train.SUMMARIZE_EXAMPLES),
+    "eval perplexity": (eval_text.eval_perplexity, eval_text.PERPLEXITY_EXAMPLES),
+    "eval completion": (eval_text.eval_completion, eval_text.COMPLETION_EXAMPLES),
+    "eval lm-eval": (eval_tasks.eval_lm_eval, eval_tasks.LM_EVAL_EXAMPLES),
+    "eval analogy": (eval_tasks.eval_analogy, eval_tasks.ANALOGY_EXAMPLES),
+    "eval probe": (eval_tasks.eval_probe, eval_tasks.PROBE_EXAMPLES),
     "eval summaries": (eval_summaries.eval_summaries, eval_summaries.EXAMPLES),
 }
 GROUPS = {  # name: help
@@ -85,10 +79,8 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 
     Options on the command line come first, then --set, then the file.
     """
-    file = typer.Option(metavar="YAML", help="Options in a file, as name: value.", callback=read_file, is_eager=True)
-    pairs = typer.Option(
-        "--set", metavar="KEY=VALUE", help="Any option, by its name; repeatable.", callback=read_pairs, is_eager=True
-    )
+    file = option("YAML", "Options in a file, as name: value.", callback=read_file, is_eager=True)
+    pairs = option("KEY=VALUE", "Any option, by its name; repeatable.", "--set", callback=read_pairs, is_eager=True)
     annotations = {"config_file": Annotated[Path | None, file], "setting": Annotated[list[str] | None, pairs]}
     signature = inspect.signature(command, eval_str=True)
     added = [
@@ -209,8 +201,8 @@ def program() -> typer.Typer:
 
 def top(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option(DEBUG, help="Show the traceback of an error, not just its message.")] = False,
+    version: Annotated[bool, flag("--version", "Print the version.")] = False,
+    debug: Annotated[bool, flag(DEBUG, "Show the traceback of an error, not just its message.")] = False,
 ) -> None:
     """A better output layer for any Hugging Face language model.
 

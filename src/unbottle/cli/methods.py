@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
-from unbottle.cli.options import AsJson, check_choice, check_method, check_model
+from unbottle.cli.options import AsJson, argument, check_choice, check_method, check_model, flag, option
 from unbottle.experiments.paper import TABLES
 from unbottle.method import LETTERS, PAPER_METHODS, Method
 from unbottle.tables import Table, number
@@ -67,9 +65,8 @@ class Sheet:
     """A method on a model; `adds` counts parameters by part of the head."""
 
     method: Method
-    changes: tuple[str, ...]
-    equations: tuple[str, ...]
-    forms: dict[str, tuple[str, ...]]  # parameterisations, by the name of the form; all have the same size
+    equations: list[str]
+    forms: dict[str, list[str]]  # parameterisations, by the name of the form; all have the same size
     adds: dict[str, int]
     plain: int  # parameters of the model without a head
 
@@ -91,12 +88,18 @@ class Sheet:
         adds |= {f"L_{name}": parameters(part) for name, part in paper.L.items()}
         return Sheet(
             method=method,
-            changes=changes(method),
-            equations=tuple(equations(paper)),
-            forms={form: tuple(lines) for form, head in heads.items() if (lines := parameterisation(head))},
+            equations=list(equations(paper)),
+            forms={form: list(lines) for form, head in heads.items() if (lines := parameterisation(head))},
             adds={name: count for name, count in adds.items() if count},
             plain=parameters(model),
         )
+
+    @property
+    def changes(self) -> list[str]:
+        """What each part of the method is."""
+        method = self.method
+        named = [BASES[method.base], *(LETTERS[letter].meaning for letter in method.letters)]
+        return [*named, *([WBWR] if method.wbwr else []), *([MI] if method.mi else [])]
 
     @property
     def added(self) -> int:
@@ -106,15 +109,15 @@ class Sheet:
     def paper(self) -> dict[str, dict[str, float]]:
         """The numbers of the paper, by table and column."""
         name = str(self.method)
-        return {title: dict(zip(columns, rows[name], strict=True)) for title, columns, rows in TABLES if name in rows}
+        return {title: rows[name] for title, rows in TABLES.items() if name in rows}
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "method": str(self.method),
             "title": self.method.title,
-            "changes": list(self.changes),
-            "equations": list(self.equations),
-            "forms": {name: list(lines) for name, lines in self.forms.items()},
+            "changes": self.changes,
+            "equations": self.equations,
+            "forms": self.forms,
             "parameters": {"added": self.added, "by part": self.adds, "plain model": self.plain},
             "paper": self.paper,
         }
@@ -132,12 +135,6 @@ class Sheet:
         for title, row in self.paper.items():
             lines.append(f"  paper, {title}: {', '.join(f'{name} {value:g}' for name, value in row.items())}")
         return "\n".join(lines)
-
-
-def changes(method: Method) -> tuple[str, ...]:
-    """What each part of the method is."""
-    named = [BASES[method.base], *(LETTERS[letter].meaning for letter in method.letters)]
-    return (*named, *([WBWR] if method.wbwr else []), *([MI] if method.mi else []))
 
 
 PARTS = ("written", "is", "where", "what it does")
@@ -193,20 +190,15 @@ unbottle methods --shape t5-small
 unbottle methods s+cepr:20 --model t5-base
 unbottle methods --markdown
 """
-SHAPE = "gpt2"
 
 
 def methods(
-    method: Annotated[
-        list[str] | None, typer.Argument(metavar="METHOD...", help="Methods. [those of the paper]")
-    ] = None,
+    method: Annotated[list[str] | None, argument("METHOD...", "Methods. [those of the paper]")] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A folder, a hub model or smollm2; only its config is loaded.")
+        str | None, option("MODEL", "A folder, a hub model or smollm2; only its config is loaded.")
     ] = None,
-    shape: Annotated[
-        str, typer.Option(metavar="SHAPE", help="Instead of a model: gpt2, t5-small, bart-base, smollm2-135m, ...")
-    ] = SHAPE,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    shape: Annotated[str, option("SHAPE", "Instead of a model: gpt2, t5-small, bart-base, smollm2-135m, ...")] = "gpt2",
+    as_markdown: Annotated[bool, flag("--markdown", "Print Markdown tables.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print methods: their equations, the parameters they add, and the numbers of the paper.
@@ -216,8 +208,7 @@ def methods(
     """
     from unbottle.bench.cases import SHAPES
 
-    for name in method or ():
-        check_method(name)
+    check_method(*(method or ()))
     check_model(model)
     check_choice("shape", shape, tuple(SHAPES))
     from unbottle.head.equations import LEGEND  # and every partition registers its letter

@@ -23,17 +23,22 @@ def any_model(path: str, *, encoder_decoder: bool | None = None) -> Loaded:
     return load_model(fetched(path), encoder_decoder=encoder_decoder)
 
 
-def causal_model(path: str) -> Loaded:
-    return any_model(path, encoder_decoder=False)
+def causal_models(paths: Sequence[str]) -> Iterator[tuple[str, Any, PreTrainedTokenizerBase]]:
+    """Short name, model on the best device and tokenizer of each path. All are checked before the first is loaded."""
+    from unbottle.eval.inference import best_device
+
+    for path in paths:
+        config_of_model(path, encoder_decoder=False)
+    for path, name in zip(paths, short_names(paths), strict=True):
+        model, tokenizer = any_model(path, encoder_decoder=False)
+        yield name, model.to(best_device()), tokenizer
 
 
-def seq2seq_model(path: str) -> Loaded:
-    return any_model(path, encoder_decoder=True)
+def config_of_model(path: str, *, encoder_decoder: bool | None = None) -> PretrainedConfig:
+    """The config of a model of this kind (None: either); nothing else is loaded."""
+    from unbottle.hf.pretrained import load_config
 
-
-def config_of_model(path: str) -> PretrainedConfig:
-    """The config of a model in a folder or on the Hub."""
-    return refuse_other_kind(path, encoder_decoder=None)
+    return load_config(fetched(path), encoder_decoder=encoder_decoder)
 
 
 def fetched(path: str) -> str:
@@ -52,13 +57,6 @@ def fetched(path: str) -> str:
         return str(fetch_model(SMOLLM2, user_cache(), report))
 
 
-def refuse_other_kind(path: str, *, encoder_decoder: bool | None) -> PretrainedConfig:
-    """The config of a model of this kind (None: either); nothing else is loaded."""
-    from unbottle.hf.pretrained import load_config
-
-    return load_config(fetched(path), encoder_decoder=encoder_decoder)
-
-
 def short_names(paths: Sequence[str]) -> list[str]:
     """Names that tell the models apart: of runs/a/model and runs/b/model, a and b.
 
@@ -74,7 +72,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 def starting_model(
-    options: Mapping[str, object], seed: int, *, folder: Path, train: str = "all", encoder_decoder: bool = False
+    options: Mapping[str, Any], seed: int, *, folder: Path, train: str = "all", encoder_decoder: bool = False
 ) -> Loaded:
     """The model that a training starts from, with the head that is asked for, and its tokenizer.
 
@@ -88,20 +86,15 @@ def starting_model(
     from unbottle.method import Method
     from unbottle.train.run import form_of
 
-    name, form, path = (None if (v := options.get(key)) is None else str(v) for key in ("method", "form", "model"))
+    name, form, path, tokenizer_path = (options.get(key) for key in ("method", "form", "model", "tokenizer"))
     method = None if name is None else Method.parse(name)
     set_seed(seed)
-    tokenizer_path = options.get("tokenizer")
     if path:
         if tokenizer_path:
             raise ValueError("--tokenizer is for --config: a model has its own.")
         model, tokenizer = any_model(path, encoder_decoder=encoder_decoder)
     else:
-        model, tokenizer = random_model(
-            str(options["config"]),
-            None if tokenizer_path is None else str(tokenizer_path),
-            encoder_decoder=encoder_decoder,
-        )
+        model, tokenizer = random_model(str(options["config"]), tokenizer_path, encoder_decoder=encoder_decoder)
     if not isinstance(model, HeadMixin):
         set_seed(seed)
         form = form or form_of(folder) or form_for(train)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import platform
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
+
+import typer
 
 from unbottle.files import writable_folder, write_json
 
@@ -27,7 +30,7 @@ def show(markdown: str) -> None:
     Console(file=sys.stdout).print(Markdown(markdown))
 
 
-def show_text(text: str, stream: TextIO | None = None, *, style: str = "") -> None:
+def show_text(text: str, stream: TextIO | None = None) -> None:
     """Print text, wrapped at words on a terminal."""
     stream = sys.stdout if stream is None else stream
     if not is_terminal(stream):
@@ -36,17 +39,26 @@ def show_text(text: str, stream: TextIO | None = None, *, style: str = "") -> No
     from rich.console import Console
     from rich.text import Text
 
-    Console(file=stream).print(Text(text, style=style), highlight=False)
+    Console(file=stream).print(Text(text), highlight=False)
 
 
-def config_of(command: str, settings: Mapping[str, object]) -> dict[str, object]:
-    """The content of config.json: the command, its settings and the versions of what ran it."""
+def config_of(command: str, settings: Mapping[str, object], *, dry_run: bool = False) -> dict[str, object]:
+    """The content of config.json: the command, its settings and the versions of what ran it. A dry run ends here."""
     versions = {name: importlib.metadata.version(name) for name in ("unbottle", "torch", "transformers")}
-    return {
+    config: dict[str, object] = {
         "command": command,
-        "settings": dict(settings),
+        "settings": {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()},
         "versions": {"python": platform.python_version(), **versions},
     }
+    if dry_run:
+        end_dry_run(config)
+    return config
+
+
+def end_dry_run(config: Mapping[str, object]) -> NoReturn:
+    """Print what a run would do, and end the command."""
+    print(json.dumps(config, indent=1))
+    raise typer.Exit
 
 
 def prepare(folder: Path | None) -> None:
@@ -72,3 +84,11 @@ def write_run(folder: Path | None, config: Mapping[str, object], result: Mapping
         write_json(folder / "config.json", config)
         write_json(folder / "result.json", result)
         print(f"\nWritten to {folder}: config.json, result.json")
+
+
+def by_implementation(implementations: Mapping[str, str]) -> str:
+    """A line for each implementation, after the metrics that it computes."""
+    metrics: dict[str, list[str]] = {}
+    for name, code in implementations.items():
+        metrics.setdefault(code, []).append(name)
+    return "\n".join(f"{', '.join(names)}: {code}." for code, names in metrics.items())

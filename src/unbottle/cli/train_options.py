@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,27 +18,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from unbottle.cli.options import MODEL_HELP, check_choice, check_method, check_model, check_place, key_values
-from unbottle.train.presets import (
-    SHORT_NAMES,
-    Argument,
-    Values,
-    check_values,
-    full_names,
-    known_arguments,
+from unbottle.cli.options import (
+    MODEL_HELP,
+    check_choice,
+    check_method,
+    check_model,
+    check_place,
+    flag,
+    key_values,
+    option,
 )
+from unbottle.cli.output import config_of, end_dry_run, prepare, write_run
+from unbottle.progress import is_first, one_line_warnings, phases
+from unbottle.train.presets import SHORT_NAMES, Argument, Values, check_values, full_names, known_arguments
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from unbottle.eval.generation import Decoding
-    from unbottle.train.arguments import HeadTrainingArguments
     from unbottle.train.distributed import Row
     from unbottle.train.run import Result
 
     Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase, Dataset[Row], Dataset[Row] | None]
 
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 DEFAULT_PRESET = "paper"
 SHOWN = (  # in --help; --help-all shows every argument
@@ -56,6 +59,9 @@ OWN = {"device": "str", "precision": "str", "shuffle": "bool"}  # short names of
 MANY = 20  # choices: more are not listed
 METAVARS = {"int": "N", "float": "X", "list": "NAME,...", "json": "DICT"}
 FORM_HELP = "Parameterization of the output layer: scaled, balanced, paper, residual or steady. [by what is trained]"
+DRY_RUN_HELP = (
+    "Check model and data, print the configuration and what the run would take, and exit. Nothing is written."
+)
 
 
 def show_all(context: typer.Context, wanted: bool) -> None:
@@ -67,11 +73,7 @@ def show_all(context: typer.Context, wanted: bool) -> None:
 
 
 def text_option(metavar: str, text: str) -> object:
-    return Annotated[str | None, typer.Option(metavar=metavar, help=text)]
-
-
-def flag(name: str, text: str, **options: Any) -> object:
-    return Annotated[bool, typer.Option(name, help=text, **options)]
+    return Annotated[str | None, option(metavar, text)]
 
 
 OWN_OPTIONS = {  # of both commands, besides training arguments; each command adds its data
@@ -84,17 +86,13 @@ OWN_OPTIONS = {  # of both commands, besides training arguments; each command ad
 EVAL_DATA = text_option("PATH", "Data for validation. [the validation part of --data, or 2 % of it]")
 SOURCES = {  # where other values come from, and what to do with them
     "setting": Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any argument by name; repeatable, and overrides the others."),
+        list[str] | None, option("KEY=VALUE", "Any argument by name; repeatable, and overrides the others.", "--set")
     ],
-    "config_file": Annotated[
-        Path | None, typer.Option(metavar="YAML", help="Options in a file. The command line overrides them.")
+    "config_file": Annotated[Path | None, option("YAML", "Options in a file. The command line overrides them.")],
+    "dry_run": Annotated[bool, flag("--dry-run", DRY_RUN_HELP)],
+    "help_all": Annotated[
+        bool, flag("--help-all", "Show all training arguments and exit.", callback=show_all, is_eager=True)
     ],
-    "dry_run": flag(
-        "--dry-run",
-        "Check model and data, print the configuration and what the run would take, and exit. Nothing is written.",
-    ),
-    "help_all": flag("--help-all", "Show all training arguments and exit.", callback=show_all, is_eager=True),
 }
 
 
@@ -157,17 +155,11 @@ def training_command(
             options = training_options(task, named, values["preset"], presets, values["config_file"], arguments, pairs)
             command(options, values["dry_run"])
 
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=False if name in ("dry_run", "help_all") else None,
-                    annotation=annotation,
-                )
-                for name, annotation in annotations.items()
-            ]
-        )
+        parameters = []
+        for name, annotation in annotations.items():
+            default = False if name in ("dry_run", "help_all") else None
+            parameters.append(inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=annotation))
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.command_class = TrainingCommand  # type: ignore[attr-defined]
         return run
 
@@ -182,15 +174,11 @@ def _option(field: Argument) -> object:
     if field.default not in (None, "", [], False, 0) and "[" not in text:
         text += f" [{field.default}]"
     metavar = "DIR" if field.name == "output_dir" else METAVARS.get(field.kind, "TEXT")
-    kind = {"bool": bool | None, "list": list[str] | None}.get(field.kind, str | None)
-    option = typer.Option(
-        *([f"--{field.name}/--no_{field.name}"] if field.kind == "bool" else names),
-        metavar=None if field.kind == "bool" else metavar,
-        help=text,
-        hidden=field.name not in SHOWN,
-        rich_help_panel=field.group,
-    )
-    return Annotated[kind, option]
+    shown = {"hidden": field.name not in SHOWN, "rich_help_panel": field.group}
+    if field.kind == "bool":
+        return Annotated[bool | None, flag(f"--{field.name}/--no_{field.name}", text, **shown)]
+    kind = list[str] | None if field.kind == "list" else str | None
+    return Annotated[kind, option(metavar, text, *names, **shown)]
 
 
 # -- values
@@ -201,7 +189,7 @@ class TrainingOptions:
     """What a training command was asked for: its own options, and training arguments by their full names."""
 
     task: str
-    own: dict[str, object]
+    own: dict[str, Any]  # text, or None; bool for flags
     values: Values
     defaults: Values
 
@@ -209,10 +197,6 @@ class TrainingOptions:
         """What --dry-run shows and config.json stores: usual arguments, and all that were set."""
         usual = {name: self.defaults[name] for name in SHOWN if name in self.defaults}
         return {**self.own, **usual, **self.values}
-
-    def text(self, name: str) -> str | None:
-        value = self.own.get(name)
-        return None if value is None else str(value)
 
 
 def training_options(
@@ -228,8 +212,9 @@ def training_options(
     known = known_arguments(task)
     file = {} if config_file is None else read_config_file(config_file)
     chosen = {name: file.pop(name, None) if value is None else value for name, value in own.items()}
-    named = preset if preset is not None else file.pop("preset", None)
-    file.pop("preset", None)
+    chosen = {name: value if value is None or isinstance(value, bool) else str(value) for name, value in chosen.items()}
+    in_file = file.pop("preset", None)
+    named = in_file if preset is None else preset
     check_choice("preset", name := DEFAULT_PRESET if named is None else str(named), presets)
     values: Values = {"output_dir": f"runs/{task}", **presets[str(name)]}
     for source in (file, arguments, dict(key_values(pairs))):
@@ -324,28 +309,24 @@ def read_config_file(path: Path) -> dict[str, object]:
 
 def run_training(
     options: TrainingOptions,
-    load: Callable[[TrainingOptions, HeadTrainingArguments], Loaded],
+    load: Callable[[TrainingOptions, Any], Loaded],
     *,
     data_name: str | None,
     known_data: Mapping[str, object] | None = None,
     dry_run: bool,
 ) -> None:
     """Check options, load model and data, train, and write config.json and result.json; or print what it would do."""
-    from unbottle.cli.output import config_of, prepare, write_run
-    from unbottle.progress import is_first, one_line_warnings, phases
-
     own, config = options.own, config_of(f"train {options.task}", options.to_dict())
     if dry_run and not own["data"] and not own["config"]:  # to see what can be set
-        print(json.dumps(config, indent=1))
-        return
+        end_dry_run(config)
     if bool(own["model"]) == bool(own["config"]):
         raise ValueError("give --model, to start from its weights, or --config, for random weights; one of them.")
     if not own["data"]:
         known = "".join(f"{name}, " for name in known_data or ())
         raise ValueError(f"give --data: {known}a file (txt, jsonl, csv, parquet), a folder, or a hub data set.")
-    check_method(options.text("method"))
-    check_model(options.text("model"))
-    for place in (options.text("data"), options.text("eval_data")):
+    check_method(own["method"])
+    check_model(own["model"])
+    for place in (own["data"], own["eval_data"]):
         if place is not None:
             check_place(place, *([] if known_data is None else [known_data]))
     if is_first() and not dry_run:
@@ -356,21 +337,26 @@ def run_training(
     from unbottle.train.estimate import estimate
     from unbottle.train.run import train_lm, train_summarize
 
+    arguments: Any
+    train: Any
+    arguments, train = {
+        "lm": (LMTrainingArguments, train_lm),
+        "summarize": (SummarizeTrainingArguments, train_summarize),
+    }[options.task]
     with quiet_logging(), one_line_warnings(), phases() as report:
-        args = (LMTrainingArguments if options.task == "lm" else SummarizeTrainingArguments).from_values(options.values)
+        args = arguments.from_values(options.values)
         model, tokenizer, rows, valid = load(options, args)
         if dry_run:
             config["estimate"] = estimate(model, rows, valid, args)
-        elif isinstance(args, LMTrainingArguments):
-            result = train_lm(model, rows, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
         else:
-            result = train_summarize(model, rows, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
-    if dry_run and is_first():
-        print(json.dumps(config, indent=1))
-    elif is_first():
-        print(summary(result))
-        print(f"The model: {result.folder}")
-        write_run(Path(str(args.output_dir)), config, result.to_dict())
+            result = train(model, rows, valid, args, report=report, tokenizer=tokenizer, data_name=data_name)
+    if not is_first():
+        return
+    if dry_run:
+        end_dry_run(config)
+    print(summary(result))
+    print(f"The model: {result.folder}")
+    write_run(Path(str(args.output_dir)), config, result.to_dict())
 
 
 def summary(result: Result) -> str:

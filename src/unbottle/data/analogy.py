@@ -158,11 +158,17 @@ def analogies(
     if size < 2 or size % 2:
         raise ValueError(f"size={size}: expected an even number from 2, since each context comes in two orders.")
     divided = split(pairs, seed=seed)
-    return [
-        item
-        for relation, kind, part in product(relations, kinds, parts)
-        for item in _items(relation, kind, part, cases(divided[relation][part], kind), seed=seed, size=size)
-    ]
+    items = []
+    for relation, kind, part in product(relations, kinds, parts):
+        possible = [*product(cases(divided[relation][part], kind), _templates("templates.tsv", relation))]
+        if not possible:
+            raise ValueError(
+                f"relation {relation!r}: its pairs leave no {kind} for {part}, which takes two pairs of four different "
+                "words. Give more pairs of words."
+            )
+        random = Random(f"items {seed} {relation} {kind} {part}")
+        items += _items(relation, kind, part, random.sample(possible, min(size // 2, len(possible))))
+    return items
 
 
 def public_analogies(
@@ -188,23 +194,18 @@ def public_analogies(
         for pair in (pair for pair in related if pair not in seen):
             seen[pair] = wanted > 0
             wanted -= 1
-        templates = [text for about, text in rows("public_templates.tsv") if about == RELATIONS[relation]]
         for kind, part in product(KINDS, parts):
-            possible = [
-                (answers, others, template)
+            sides = [
+                (answers, others)
                 for first, second in combinations(pairs[relation], 2)
                 if PARTS[2 - seen[first] - seen[second]] == part and len({*first, *second}) == 4
                 for answers, others in _sides(first, second, kind)
                 if not LEFT_OUT & {*answers}
-                for template in templates
             ]
+            possible = [*product(sides, _templates("public_templates.tsv", relation))]
             if size is not None and len(possible) > size // 2:
                 possible = Random(f"public items {seed} {relation} {kind} {part}").sample(possible, size // 2)
-            items += [
-                _item(relation, kind, part, ordered, others, template)
-                for answers, others, template in possible
-                for ordered in (answers, answers[::-1])
-            ]
+            items += _items(relation, kind, part, possible)
     return items
 
 
@@ -215,9 +216,25 @@ def _sides(first: WordPair, second: WordPair, kind: str) -> list[Case]:
     return [side for one, other in sides for side in ((one, other), (other, one))]
 
 
-def _item(relation: str, kind: str, part: str, answers: WordPair, distractors: WordPair, template: str) -> Analogy:
-    prompt = template.format(first=answers[0], second=answers[1])
-    return Analogy(relation=relation, kind=kind, part=part, prompt=prompt, answers=answers, distractors=distractors)
+def _templates(name: str, relation: str) -> list[str]:
+    """The templates of a .tsv file for what the relation is about."""
+    return [text for about, text in rows(name) if about == RELATIONS[relation]]
+
+
+def _items(relation: str, kind: str, part: str, chosen: Iterable[tuple[Case, str]]) -> list[Analogy]:
+    """Both orders of the answers of each case, in its template."""
+    return [
+        Analogy(
+            relation=relation,
+            kind=kind,
+            part=part,
+            prompt=template.format(first=first, second=second),
+            answers=(first, second),
+            distractors=distractors,
+        )
+        for (answers, distractors), template in chosen
+        for first, second in (answers, answers[::-1])
+    ]
 
 
 def cases(pairs: Sequence[WordPair], kind: str) -> list[Case]:
@@ -232,21 +249,3 @@ def cases(pairs: Sequence[WordPair], kind: str) -> list[Case]:
         elif not {diagonals[0], diagonals[1][::-1]} & set(pairs):
             result += [diagonals, diagonals[::-1]]
     return result
-
-
-def _items(relation: str, kind: str, part: str, possible: Sequence[Case], *, seed: int, size: int) -> list[Analogy]:
-    """Random cases in random templates, both orders of each."""
-    if not possible:
-        raise ValueError(
-            f"relation {relation!r}: its pairs leave no {kind} for {part}, which takes two pairs of four different "
-            "words. Give more pairs of words."
-        )
-    templates = [text for about, text in rows("templates.tsv") if about == RELATIONS[relation]]
-    number = len(possible) * len(templates)
-    chosen = Random(f"items {seed} {relation} {kind} {part}").sample(range(number), min(size // 2, number))
-    items = []
-    for case, template in (divmod(index, len(templates)) for index in chosen):
-        answers, distractors = possible[case]
-        for ordered in (answers, answers[::-1]):
-            items.append(_item(relation, kind, part, ordered, distractors, templates[template]))
-    return items

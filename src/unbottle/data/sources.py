@@ -137,9 +137,9 @@ def read_rows(path: Path) -> list[DataRow]:
     Not by `datasets`, which gives every row the columns of all rows, changes types (the id 007) and has no line numbers
     in its errors: a prediction that is missing must be refused, not read as an empty one.
     """
-    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file.")
+    suffix = file_type(path)
     if suffix not in ROW_SUFFIXES:
         raise ValueError(f"{path}: unknown kind of file. Known: {', '.join(ROW_SUFFIXES)}, and .jsonl.gz, .csv.gz.")
     if suffix == ".jsonl":
@@ -153,11 +153,8 @@ def read_rows(path: Path) -> list[DataRow]:
 
 def iter_jsonl(path: Path) -> Iterator[tuple[int, DataRow]]:
     """The number and the object of each line that is not blank; .gz is unpacked."""
-    unpack = gzip.open if path.suffix == ".gz" else open
-    with (
-        _readable(path),
-        unpack(path, "rt", encoding="utf-8-sig", newline="\n") as file,
-    ):  # str.splitlines ends more lines
+    unpack = gzip.open if path.suffix == ".gz" else open  # not str.splitlines, which ends lines at more characters
+    with _readable(path), unpack(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -237,6 +234,15 @@ def on_hub(path: str) -> bool:
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not file_type(Path(name))
 
 
+def check_hub_name(path: str, names: Collection[str]) -> None:
+    """Refuse a path that does not exist and cannot be on the hub; `names` are those known instead."""
+    if not on_hub(path):
+        raise FileNotFoundError(
+            f"{path}: no such file or folder. Known by name: {', '.join(names)}; a data set on the hub is "
+            "owner/name[:config]."
+        )
+
+
 def check_place(path: str, names: Collection[str] = TEXT_NAMES) -> None:
     """Refuse at once a path that does not exist, is not known by name and is not on the hub, without reading it."""
     place = Path(path).expanduser()
@@ -250,11 +256,8 @@ def check_place(path: str, names: Collection[str] = TEXT_NAMES) -> None:
             f"(github.com/salesforce/booksum), and give a folder {path} with train.*, valid.* and test.* whose columns "
             "are document and summary; or take the chapters, --data booksum-chapters."
         )
-    if path not in names and not on_hub(path):
-        raise FileNotFoundError(
-            f"{path}: no such file or folder. Known by name: {', '.join(names)}; a data set on the hub is "
-            "owner/name[:config]."
-        )
+    if path not in names:
+        check_hub_name(path, names)
     repository = REPOSITORIES.get(path, path).partition(":")[0]
     if on_hub(repository) and (why := hub_access.unavailable(repository, hub_access.DATASET)):
         known = f" ({repository} on the hub)" if repository != path else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -58,19 +58,14 @@ def _read(path: Path, source: PairSource) -> Dataset:
 
 def _from_hub(source: PairSource) -> Dataset:
     if source.path not in NAMED:
-        if "/" not in source.path and not file_type(Path(source.path)):
-            raise FileNotFoundError(
-                f"{source.path}: no such file or folder. Known by name: {', '.join(NAMED)}; a data set on the hub is "
-                "owner/name[:config]."
-            )
-        return _columns(hub(source.path, source.split), source, source.path)
+        return _columns(hub(source.path, source.split, names=NAMED), source, source.path)
     named = NAMED[source.path]
-    chosen = PairSource(
-        path=source.path,
+    chosen = replace(
+        source,
         text_column=source.text_column or named.text_column,
         summary_column=source.summary_column or named.summary_column,
     )
-    return _columns(hub(named.path, source.split, revision=named.revision), chosen, named.path)
+    return _columns(hub(named.path, source.split, names=NAMED, revision=named.revision), chosen, named.path)
 
 
 def _columns(rows: Rows, source: PairSource, where: str) -> Dataset:

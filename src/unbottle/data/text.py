@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sysconfig
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -31,11 +31,11 @@ from unbottle.data.sources import (
     SAMPLE,
     TABLES,
     TEXT_NAMES,
+    check_hub_name,
     file_type,
     files_below,
     is_python,
     iter_text,
-    on_hub,
     read_text,
 )
 from unbottle.hf.pretrained import without_bars
@@ -50,9 +50,8 @@ def library_root() -> Path:
     return Path(sysconfig.get_paths()["stdlib"])
 
 
-def library_files(root: Path | None = None) -> list[tuple[bytes, Path]]:
+def library_files(root: Path) -> list[tuple[bytes, Path]]:
     """Files with the hashes of their names, sorted by hash: as good as shuffled, and the same everywhere."""
-    root = library_root() if root is None else root
     files = []
     for path in root.rglob("*.py"):
         name = path.relative_to(root)
@@ -100,9 +99,11 @@ def read_texts(source: TextSource) -> Rows:
         elif source.path == SAMPLE:
             texts = Dataset.from_dict({TEXT: sample_texts()})
         else:
-            texts = _hub(source)
-        with closing(cast(Generator[dict[str, str]], iter(texts))) as rows:
-            if not any(row[TEXT] and not row[TEXT].isspace() for row in rows):
+            place = NAMED_TEXTS.get(source.path, source.path)
+            rows = hub(place, source.split, names=TEXT_NAMES, streaming=source.streaming)
+            texts = _column(rows, source, source.path)
+        with closing(cast(Generator[dict[str, str]], iter(texts))) as iterator:
+            if not any(row[TEXT] and not row[TEXT].isspace() for row in iterator):
                 raise ValueError(f"{source.path}: there is no text in it.")
     return texts
 
@@ -152,7 +153,7 @@ def _plain(paths: list[Path], streaming: bool) -> Rows:
 
 def _library(*, streaming: bool) -> Rows:
     """Python's standard library: a document for each file."""
-    texts = Dataset.from_dict({TEXT: [read(path) for _, path in library_files()]})
+    texts = Dataset.from_dict({TEXT: [read(path) for _, path in library_files(library_root())]})
     return texts.to_iterable_dataset() if streaming else texts
 
 
@@ -174,45 +175,37 @@ def table(path: Path, *, streaming: bool = False) -> Rows:
         raise ValueError(f"{path}: cannot be read as {file_type(path).lstrip('.')} ({reason}).") from error
 
 
-def _hub(source: TextSource) -> Rows:
-    if source.path not in NAMED_TEXTS and "/" not in source.path and not file_type(Path(source.path)):
-        raise FileNotFoundError(
-            f"{source.path}: no such file or folder. Known by name: {', '.join(TEXT_NAMES)}; a data set on the hub is "
-            "owner/name[:config]."
-        )
-    rows = hub(NAMED_TEXTS.get(source.path, source.path), source.split, streaming=source.streaming)
-    return _column(rows, source, source.path)
+def hub(
+    path: str,
+    split: str | None,
+    *,
+    names: Collection[str],
+    streaming: bool = False,
+    revision: str | None = None,
+) -> Rows:
+    """A split of a data set on the hub: owner/name, or owner/name:config. Loading it never executes its code.
 
-
-def hub(path: str, split: str | None, *, streaming: bool = False, revision: str | None = None) -> Rows:
-    """A split of a data set on the hub: owner/name, or owner/name:config. Loading it never executes its code."""
-    name, config = _repository(path)
+    `names` are those that an error lists as known.
+    """
+    check_hub_name(path, names)
     options = {} if revision is None else {"revision": revision}
-    with _hub_errors(path, name):
+    with _repository(path) as (name, config):
         return _with_features(load_dataset(name, config, split=split or "train", streaming=streaming, **options))
 
 
 def hub_splits(path: str) -> list[str]:
     """The names of the splits of a data set on the hub."""
-    name, config = _repository(path)
-    with quiet_datasets(), _hub_errors(path, name):
+    with quiet_datasets(), _repository(path) as (name, config):
         return [*get_dataset_split_names(name, config)]
 
 
-def _repository(path: str) -> tuple[str, str | None]:
-    """The repository and the config of owner/name:config."""
-    if not on_hub(path):
-        raise FileNotFoundError(f"{path}: no such file or folder (a data set on the hub is owner/name[:config]).")
-    name, _, config = path.partition(":")
-    return name, config or None
-
-
 @contextmanager
-def _hub_errors(path: str, name: str) -> Iterator[None]:
-    """Errors of the hub in one sentence."""
+def _repository(path: str) -> Iterator[tuple[str, str | None]]:
+    """The repository and the config of owner/name:config; errors of the hub inside are put in one sentence."""
+    name, _, config = path.partition(":")
     try:
         with quick_hub(name):
-            yield
+            yield name, config or None
     except (DatasetNotFoundError, ConnectionError) as error:
         reason = " ".join(str(error).split())
         raise FileNotFoundError(
@@ -245,9 +238,7 @@ def check_text(rows: Rows, column: str, where: str) -> str:
     feature = features[column]
     if not (isinstance(feature, Value) and feature.dtype in ("string", "large_string")):
         kind = feature.dtype if isinstance(feature, Value) else type(feature).__name__
-        raise ValueError(
-            f"{where}: column {column!r} holds {'lists' if kind == 'list' else kind}, and texts are needed."
-        )
+        raise ValueError(f"{where}: column {column!r} holds {kind}, and texts are needed.")
     return str(feature.dtype)
 
 

@@ -6,9 +6,8 @@ from unbottle.eval.generation import Decoding, Documents, Prediction, continue_p
 from unbottle.eval.metrics.metric import SummaryScoreOptions
 from unbottle.eval.next_words import PROMPTS, Probe, Prompt, probe
 from unbottle.eval.order_bias import OrderBias, order_bias
-from unbottle.eval.perplexity import Overlapping, Perplexity, perplexity
+from unbottle.eval.perplexity import Overlapping, Perplexity, SummaryLoss, perplexity, summary_loss
 from unbottle.eval.proper_nouns import tagger
-from unbottle.eval.summary_loss import SummaryLoss, summary_loss
 from unbottle.eval.summary_scores import (
     Columns,
     Examples,

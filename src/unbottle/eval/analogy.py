@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from math import exp, inf, log
+from math import exp, log
 from typing import Protocol
 
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel
-from unbottle.eval.word_probability import WordProbability, word_probabilities
-from unbottle.progress import Progress
+from unbottle.eval.next_words import WordProbability, word_probabilities
+from unbottle.eval.perplexity import perplexity_of
+from unbottle.progress import Progress, silent
 
 FLOOR = 2.0  # exp of the entropy of (1/2, 1/2): no model has a lower perplexity
 ALL = "all"
@@ -75,7 +76,7 @@ def analogy(
     items: Sequence[AnalogyItem],
     *,
     batch: int = 32,
-    report: Progress | None = None,
+    report: Progress = silent,
 ) -> AnalogyResult:
     """Cross entropy of the true distribution, 1/2 for each answer, against the model's.
 
@@ -109,17 +110,13 @@ def _row(kind: str, relation: str, scored: Sequence[Sequence[WordProbability]]) 
         kind=kind,
         relation=relation,
         items=len(scored),
-        perplexity=_perplexity(entropy),
+        perplexity=perplexity_of(entropy),
         floor=FLOOR,
-        token_perplexity=_perplexity(entropy / tokens),
+        token_perplexity=perplexity_of(entropy / tokens),
         token_floor=exp(log(FLOOR) / tokens),
         answer_mass=_mass(answers),
         distractor_mass=_mass(distractors),
     )
-
-
-def _perplexity(entropy: float) -> float:
-    return exp(entropy) if entropy < 700 else inf  # beyond that, exp overflows
 
 
 def _mass(words: Sequence[WordProbability]) -> float:

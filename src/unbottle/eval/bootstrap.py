@@ -64,39 +64,19 @@ class RatioStatistic:
 class CorpusStatistic:
     """A number of all texts together, which single texts do not have.
 
-    `sums` has a row for each example, and `function` computes the statistic from sums of rows, so that examples can be
-    resampled. Where `sums` is None they cannot be, and `reason` says why.
+    `rows` has a row for each example, and `of_sums` computes the statistic from sums of rows, so that examples can be
+    resampled. Where `rows` is None they cannot be, and `reason` says why.
     """
 
     value: float
     counted: int
-    sums: np.ndarray | None = None
-    function: Callable[[np.ndarray], np.ndarray] | None = None
+    rows: np.ndarray | None = None
+    of_sums: Callable[[np.ndarray], np.ndarray] = np.asarray  # not called without rows
     reason: str = ""
-
-    @property
-    def values(self) -> None:
-        return None
-
-    @property
-    def rows(self) -> np.ndarray | None:
-        return self.sums
-
-    def of_sums(self, sums: np.ndarray) -> np.ndarray:
-        assert self.function is not None
-        return self.function(sums)
+    values: None = None  # of single examples
 
 
 Statistic = RatioStatistic | CorpusStatistic
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricResult:
-    """A metric of one run, and which code computed it; `note` says what a reader should know about it."""
-
-    statistic: Statistic
-    implementation: str
-    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

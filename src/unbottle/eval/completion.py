@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
@@ -15,11 +16,10 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.generation import TOKENS_PER_WORD, continuations
 from unbottle.eval.metrics import cider, nist, rouge
-from unbottle.eval.metrics.proper_noun_overlap import name_overlap
 from unbottle.eval.proper_nouns import Tagger, words_of
-from unbottle.eval.resumable_jsonl import JsonObject, ResumableJsonl
+from unbottle.files import Json, ResumableJsonl
 from unbottle.hf.model_identity import model_digest, old_model_digest
-from unbottle.progress import Progress
+from unbottle.progress import Progress, silent
 
 WORD = re.compile(r"\S+")  # words are what stands between spaces
 FILE = "completions.jsonl"
@@ -58,8 +58,12 @@ class CompletionConfig:
     def __post_init__(self) -> None:
         if self.top_k < 1 or self.batch < 1 or self.draws < 1:
             raise ValueError(f"top_k {self.top_k}, draws {self.draws}, batch {self.batch}: expected 1 or more of each.")
+        if min(self.prompts, default=0) < 1 or self.words < 1 or self.samples < 1:
+            raise ValueError(
+                f"prompts {self.prompts}, words {self.words}, samples {self.samples}: expected 1 or more of each."
+            )
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Json:
         fixed = {"temperature": 1.0, "end of text": "never generated", "tokens at most": TOKENS_PER_WORD * self.words}
         return {**asdict(self), "prompts": list(self.prompts), **fixed}
 
@@ -68,40 +72,42 @@ class CompletionConfig:
 class Completion:
     """Scores of all continuations together, under "all", and by the number of words in the prompt."""
 
-    settings: JsonObject
+    settings: Json
     continuations: int
     mean_words: float
     tagger: str
     implementations: dict[str, str]
     scores: dict[str, dict[str, float | None]]
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Json:
         return asdict(self)
 
 
-def excerpts(
-    texts: Iterable[str], *, prompts: tuple[int, ...], words: int, samples: int, seed: int
-) -> list[CompletionRow]:
+def excerpts(texts: Iterable[str], config: CompletionConfig) -> list[CompletionRow]:
     """`samples` stretches of max(prompts) + words words, drawn without replacement; each is used with every prompt.
 
-    Stretches are cut from each text one after the other, so no two overlap. Ordered by prompt, then as in the text.
+    Stretches are cut from each text one after the other, so no two overlap. Ordered by prompt, then by draw, then as
+    in the text.
     """
-    if not prompts or min(prompts) < 1 or words < 1 or samples < 1:
-        raise ValueError(f"prompts {prompts}, words {words}, samples {samples}: expected 1 or more of each.")
-    length = max(prompts) + words
+    length = max(config.prompts) + config.words
     stretches = []
     for text in texts:
         spans = [match.span() for match in WORD.finditer(text)]
         stretches += [(text, spans[i : i + length]) for i in range(0, len(spans) - length + 1, length)]
     if not stretches:
-        raise ValueError(f"no text of {length} words or more: {max(prompts)} to read and {words} to compare with.")
-    chosen = sorted(random.Random(seed).sample(range(len(stretches)), min(samples, len(stretches))))
+        raise ValueError(
+            f"no text of {length} words or more: {max(config.prompts)} to read and {config.words} to compare with."
+        )
+    chosen = sorted(random.Random(config.seed).sample(range(len(stretches)), min(config.samples, len(stretches))))
     rows = []
-    for prompt_words in prompts:
+    for prompt_words, draw in product(config.prompts, range(config.draws)):
         for sample, (text, spans) in enumerate(stretches[index] for index in chosen):
             prompt = text[spans[0][0] : spans[prompt_words - 1][1]]
-            reference = text[spans[prompt_words][0] : spans[prompt_words + words - 1][1]]
-            rows.append(CompletionRow(sample=sample, prompt_words=prompt_words, prompt=prompt, reference=reference))
+            reference = text[spans[prompt_words][0] : spans[prompt_words + config.words - 1][1]]
+            row = CompletionRow(sample=sample, prompt_words=prompt_words, prompt=prompt, reference=reference)
+            if config.draws > 1:
+                row["draw"] = draw
+            rows.append(row)
     return rows
 
 
@@ -113,7 +119,7 @@ def completion(
     tagger: Tagger,
     config: CompletionConfig | None = None,
     output: Path | None = None,
-    report: Progress | None = None,
+    report: Progress = silent,
     stemmer: bool = False,
 ) -> Completion:
     """Generate continuations and score them. With `output`, they are written to output/completions.jsonl as they come.
@@ -123,17 +129,7 @@ def completion(
     config = config or CompletionConfig()
     if model.config.is_encoder_decoder:
         raise ValueError(f"{type(model).__name__} has an encoder: completion is for causal language models.")
-    rows = excerpts(
-        texts, prompts=config.prompts, words=config.words, samples=config.samples, seed=config.seed
-    )  # fmt: skip
-    if config.draws > 1:
-        rows = [
-            CompletionRow(**row, draw=draw)
-            for prompt_words in config.prompts
-            for draw in range(config.draws)
-            for row in rows
-            if row["prompt_words"] == prompt_words
-        ]
+    rows = excerpts(texts, config)
     settings = {**config.to_dict(), COUNT: len(rows), "model": model_digest(model)}
     if output is None:
         _continue(model, tokenizer, rows, config, None, report)
@@ -152,7 +148,7 @@ def _continue(
     rows: Sequence[CompletionRow],
     config: CompletionConfig,
     file: ResumableJsonl | None,
-    report: Progress | None,
+    report: Progress,
 ) -> None:
     """Add its continuation to every row: from the file where it has one, else from the model."""
     stored = [] if file is None else file.resume(len(rows), config.batch)
@@ -171,14 +167,11 @@ def _continue(
                 row["continuation"] = text
             if file is not None:
                 file.append([{**row} for row in batch])
-        if report is not None:
-            done = start + len(batch)
-            report(done, len(rows), f"{done} of {len(rows)} continuations")
+        done = start + len(batch)
+        report(done, len(rows), f"{done} of {len(rows)} continuations")
 
 
-def rescore(
-    settings: JsonObject, rows: Sequence[CompletionRow], *, tagger: Tagger, stemmer: bool = False
-) -> Completion:
+def rescore(settings: Json, rows: Sequence[CompletionRow], *, tagger: Tagger, stemmer: bool = False) -> Completion:
     """The scores of existing continuations, without a model."""
     by_prompt: dict[str, list[CompletionRow]] = {ALL: [*rows]}
     for row in rows:
@@ -193,7 +186,7 @@ def rescore(
     )
 
 
-def read_completions(path: Path) -> tuple[JsonObject, list[CompletionRow]]:
+def read_completions(path: Path) -> tuple[Json, list[CompletionRow]]:
     """The settings and rows of a complete file of completions."""
     try:
         # bytes: a text may contain characters that end a line for str.splitlines, and only for it
@@ -229,7 +222,7 @@ def scores(rows: Sequence[CompletionRow], tagger: Tagger, *, stemmer: bool = Fal
         true = names_after(row["prompt"], row["reference"], tagger)
         generated_count, true_count = generated_count + len(generated), true_count + len(true)
         for name, names in (("R1P", true), ("R1PC", words_of(row["prompt"], tagger(row["prompt"])))):
-            values[name].append(name_overlap(generated, names))
+            values[name].append(rouge.name_overlap(generated, names))
     texts, references = [row["continuation"] for row in rows], [row["reference"] for row in rows]
     return {
         **{name: sum(numbers) / len(numbers) for name, numbers in values.items()},

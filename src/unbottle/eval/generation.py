@@ -19,10 +19,10 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, St
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import evaluating
-from unbottle.eval.resumable_jsonl import JsonObject, ResumableJsonl
+from unbottle.files import Json, ResumableJsonl
 from unbottle.hf.model_identity import checksum
 from unbottle.hf.pretrained import length_limit, prefix_of, source_limit, target_limit, truncated
-from unbottle.progress import Progress
+from unbottle.progress import Progress, silent
 
 SAMPLING = ("top-k", "greedy", "beams")
 MINIMA = {"top_k": 1, "beams": 1, "max_length": 1, "source_length": 2, "batch": 1, "seed": 0}
@@ -61,7 +61,7 @@ class Decoding:
             if getattr(self, name) < least:
                 raise ValueError(f"{name} {getattr(self, name)}: give a number of at least {least}.")
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Json:
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ def predictions(
     for number, batch in enumerate(_batches(documents, decoding.batch), start=first_batch):
         inputs = truncated(tokenizer, [prefix + document for document in batch if document.strip()], longest)
         rows = [ids for ids, _ in inputs]
-        outputs = _decode(model, tokenizer, rows, decoding, number).tolist() if rows else []
+        outputs = _decode(model, tokenizer, rows, decoding, seed=_seed(decoding, number)).tolist() if rows else []
         generated = zip(outputs, inputs, strict=True)
         for document in batch:
             if document.strip():
@@ -113,10 +113,11 @@ def continue_prompts(
     """
     longest = _prompt_limit(model, decoding)
     for number, batch in enumerate(_batches(prompts, decoding.batch), start=first_batch):
-        rows = [_prompt_ids(tokenizer, (decoding.prefix or "") + prompt) for prompt in batch]
-        output = _decode(model, tokenizer, [row[-longest:] for row in rows], decoding, number, padding_side="left")
-        start = min(longest, max(len(row) for row in rows))
-        for ids, row in zip(output[:, start:].tolist(), rows, strict=True):
+        whole = [_prompt_ids(tokenizer, (decoding.prefix or "") + prompt) for prompt in batch]
+        rows, seed = [row[-longest:] for row in whole], _seed(decoding, number)
+        output = _decode(model, tokenizer, rows, decoding, seed=seed, padding_side="left")
+        start = max(map(len, rows))
+        for ids, row in zip(output[:, start:].tolist(), whole, strict=True):
             yield Prediction(text=_text(ids, tokenizer), dropped=max(0, len(row) - longest))
 
 
@@ -151,18 +152,28 @@ def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     return [start]
 
 
+def _seed(decoding: Decoding, number: int) -> int:
+    """The seed of a batch, by its number."""
+    return int(np.random.SeedSequence([decoding.seed, number]).generate_state(1)[0])
+
+
 def _decode(
     model: PreTrainedModel,
     tokenizer: Tokenizer,
     rows: Sequence[Sequence[int]],
     decoding: Decoding,
-    number: int,
     *,
+    seed: int,
     padding_side: Literal["left", "right"] = "right",
+    suppressed: list[int] | None = None,
+    stopping: StoppingCriteriaList | None = None,
 ) -> Tensor:
-    """The output of model.generate for batch `number`. Every option that a model may set is set; special tokens are
-    the model's."""
-    padding = _first_id(tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None), tokenizer.eos_token_id)
+    """The output of model.generate on padded rows, with random numbers that leave those of the process alone.
+
+    Every option that a model may set is set; special tokens are the model's, but those `suppressed` never come.
+    """
+    own_padding = getattr(model.config, "pad_token_id", None)
+    padding = _first_id(tokenizer.pad_token_id, own_padding, tokenizer.eos_token_id) or 0
     sampled = {"do_sample": True, "top_k": decoding.top_k, "top_p": 1.0, "temperature": 1.0}
     config = GenerationConfig(
         **(sampled if decoding.sampling == "top-k" else {"do_sample": False}),
@@ -175,24 +186,10 @@ def _decode(
         repetition_penalty=1.0,
         no_repeat_ngram_size=0,
         encoder_no_repeat_ngram_size=0,
-        pad_token_id=(padding or 0) if padding_side == "left" else None,
+        pad_token_id=padding if padding_side == "left" else None,
+        suppress_tokens=suppressed,
         use_cache=True,
     )
-    seed = int(np.random.SeedSequence([decoding.seed, number]).generate_state(1)[0])
-    return _generate(model, rows, config, padding=padding or 0, padding_side=padding_side, seed=seed)
-
-
-def _generate(
-    model: PreTrainedModel,
-    rows: Sequence[Sequence[int]],
-    config: GenerationConfig,
-    *,
-    padding: int,
-    padding_side: Literal["left", "right"],
-    seed: int,
-    stopping: StoppingCriteriaList | None = None,
-) -> Tensor:
-    """model.generate on padded rows, with random numbers of this seed that leave those of the process alone."""
     tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
     # tokenizer.pad would do, but refuses tokenizers without a padding token, as GPT-2's
     ids = pad_sequence(tensors, batch_first=True, padding_value=padding, padding_side=padding_side)
@@ -235,31 +232,25 @@ def continuations(
     the prompts beside it: the same call gives the same words, another batch may not.
     """
     rows = [tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"] for prompt in prompts]
-    longest = max(len(row) for row in rows)
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    room = TOKENS_PER_WORD * words if limit is None else int(limit) - longest
+    longest, limit = max(map(len, rows)), length_limit(model.config)
+    room = TOKENS_PER_WORD * words if limit is None else limit - longest
     if room < words:
         raise ValueError(
             f"a prompt of {longest} tokens leaves no room for {words} words: {type(model).__name__} reads at most "
             f"{limit} tokens. Take shorter prompts or fewer words."
         )
-    padding = _first_id(tokenizer.pad_token_id, tokenizer.eos_token_id) or 0
     own_ends = cast(Generative, model).generation_config.eos_token_id
     ends = {*(own_ends if isinstance(own_ends, list) else [own_ends]), tokenizer.eos_token_id}
-    config = GenerationConfig(
-        do_sample=True,
-        top_k=top_k,
-        top_p=1.0,
-        temperature=1.0,
-        num_beams=1,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        max_new_tokens=min(TOKENS_PER_WORD * words, room),
-        pad_token_id=padding,
-        suppress_tokens=sorted(token for token in ends if token is not None) or None,
+    output = _decode(
+        model,
+        tokenizer,
+        rows,
+        Decoding(top_k=top_k, max_length=min(TOKENS_PER_WORD * words, room)),
+        seed=seed,
+        padding_side="left",
+        suppressed=sorted(token for token in ends if token is not None) or None,
+        stopping=StoppingCriteriaList([EnoughWords(tokenizer, longest, words)]),
     )
-    stopping = StoppingCriteriaList([EnoughWords(tokenizer, longest, words)])
-    output = _generate(model, rows, config, padding=padding, padding_side="left", seed=seed, stopping=stopping)
     texts = (_text(ids, tokenizer) for ids in output[:, longest:].tolist())
     return [" ".join(text.split()[:words]) for text in texts]
 
@@ -268,13 +259,13 @@ def continuations(
 class Documents:
     """Rows with a text in `column`, read anew for each use; `content` is a hash of all of them."""
 
-    rows: Callable[[int], Iterator[JsonObject]]  # from this row on
+    rows: Callable[[int], Iterator[Json]]  # from this row on
     column: str
     total: int
     content: str
 
     @classmethod
-    def of(cls, rows: Callable[[int], Iterator[JsonObject]], column: str) -> Documents:
+    def of(cls, rows: Callable[[int], Iterator[Json]], column: str) -> Documents:
         total, digest = 0, hashlib.sha256()
         for row in rows(0):
             total += 1
@@ -282,7 +273,7 @@ class Documents:
         return cls(rows=rows, column=column, total=total, content=digest.hexdigest()[:16])
 
     @classmethod
-    def of_list(cls, rows: Sequence[JsonObject], column: str) -> Documents:
+    def of_list(cls, rows: Sequence[Json], column: str) -> Documents:
         return cls.of(lambda start: iter(rows[start:]), column)
 
 
@@ -303,7 +294,7 @@ def write_predictions(
     *,
     column: str = "prediction",
     what: str = "document",
-    report: Progress = lambda done, total, text: None,
+    report: Progress = silent,
 ) -> None:
     """Write each row with its prediction in `column`, in order, to a JSONL file or to stdout.
 
@@ -311,7 +302,7 @@ def write_predictions(
     result of a run that was never interrupted; a file of other models, documents or decoding settings is refused.
     """
     sums = [checksum(model) for model, _ in generators.values()]
-    settings: JsonObject = {"input": documents.content, "text_column": documents.column}
+    settings: Json = {"input": documents.content, "text_column": documents.column}
     settings |= {"model": sums[0] if len(sums) == 1 else sums, **decoding.to_dict()}
     with ResumableJsonl(path, settings, sidecar=True) as file:
         done = len(file.resume(documents.total, decoding.batch))
@@ -335,7 +326,7 @@ def write_summaries(
     decoding: Decoding,
     path: Path | None,
     *,
-    report: Progress = lambda done, total, text: None,
+    report: Progress = silent,
 ) -> None:
     """Write each row with the summary that a model generates, as `write_predictions` does for one model."""
     generate = partial(predictions, model, tokenizer, decoding=decoding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unbottle.eval.inference import best_device
-from unbottle.hf import loading  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
+from unbottle.hf import pretrained  # noqa: F401  from here on the Auto classes, which the harness calls, know our models
 
 
 def harness(

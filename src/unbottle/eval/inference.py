@@ -1,20 +1,16 @@
-"""Inference: the device to evaluate on, evaluation mode, and pretrained models that metrics use."""
+"""Inference: the device to evaluate on, evaluation mode, and what a model can read."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
-from torch import nn
-from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from torch import Tensor, nn
+from transformers import PretrainedConfig
 
-from unbottle.hf.pretrained import NO_CODE, SAFE
-from unbottle.hub_access import quick_hub
-
-LOUD = ("huggingface_hub", "transformers")
+from unbottle.hf.pretrained import length_limit
 
 
 class LanguageModel(Protocol):
@@ -28,12 +24,6 @@ class LanguageModel(Protocol):
     def get_output_embeddings(self) -> nn.Module: ...
     def modules(self) -> Iterator[nn.Module]: ...
     def eval(self) -> object: ...
-
-
-class AutoClass(Protocol):
-    """AutoModel, AutoModelForCausalLM, ..."""
-
-    def from_pretrained(self, pretrained_model_name_or_path: str, **kwargs: Any) -> Any: ...
 
 
 def best_device() -> str:
@@ -55,22 +45,12 @@ def evaluating(*models: LanguageModel) -> Iterator[None]:
             module.training = mode
 
 
-@contextmanager
-def quiet_logging() -> Iterator[None]:
-    """No log messages of the Hugging Face libraries: errors are raised, and need not be logged as well."""
-    levels = {name: logging.getLogger(name).level for name in LOUD}
-    for name in LOUD:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+def vocabulary_size(model: LanguageModel) -> int:
+    return cast(Tensor, model.get_output_embeddings().weight).shape[0]
 
 
-def load_pretrained(auto: AutoClass, name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, list[str]]:
-    """A model on the best device, in evaluation mode, its tokenizer, and weights that its checkpoint does not have."""
-    with quiet_logging(), quick_hub(name):
-        model, info = auto.from_pretrained(name, output_loading_info=True, **SAFE)
-        tokenizer = AutoTokenizer.from_pretrained(name, **NO_CODE)
-    return model.to(best_device()).eval(), tokenizer, sorted(info["missing_keys"])[:3]
+def check_length(model: LanguageModel, tokens: int) -> None:
+    """Refuse a text that is longer than the model can read."""
+    limit = length_limit(model.config)
+    if limit is not None and tokens > limit:
+        raise ValueError(f"a text with {tokens} tokens is too long for a model that reads {limit}. Give shorter texts.")

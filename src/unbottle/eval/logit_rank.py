@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from unbottle.eval.inference import LanguageModel, evaluating
 from unbottle.eval.perplexity import Window
-from unbottle.eval.resumable_jsonl import JsonObject
 from unbottle.head import Past
 from unbottle.hf.head_inputs import layers_of, states
 from unbottle.hf.modeling import HeadMixin
@@ -33,9 +32,6 @@ class EffectiveRank:
     effective: float
     numerical: int
     positions: int
-
-    def to_dict(self) -> JsonObject:
-        return asdict(self)
 
 
 @torch.no_grad()
@@ -90,9 +86,6 @@ class GradientShare:
 
     share: float
     positions: int
-
-    def to_dict(self) -> JsonObject:
-        return asdict(self)
 
 
 @torch.no_grad()

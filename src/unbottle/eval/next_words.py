@@ -1,4 +1,4 @@
-"""Next-word predictions of several models side by side, after prompts that may list options."""
+"""Next words: probabilities of whole words after texts, and predictions of several models side by side."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from unbottle.eval.inference import LanguageModel, evaluating
-from unbottle.eval.perplexity import vocabulary_size
-from unbottle.eval.word_probability import check_length
+from unbottle.eval.inference import LanguageModel, check_length, evaluating, vocabulary_size
 from unbottle.hf.attach import innermost
 from unbottle.hf.explain import explain, spelled
 from unbottle.hf.modeling import HeadMixin
+from unbottle.progress import Progress, silent
 from unbottle.tables import Table
 
 MARKED = re.compile(r"\[(-?)([^\[\]]+)\]")
@@ -151,13 +150,12 @@ def _next_words(name: str, model: LanguageModel, tokenizer: Tokenizer, prompt: s
     check_length(model, len(ids))
     if isinstance(innermost(model), HeadMixin):
         explanation = explain(cast(nn.Module, model), tokenizer, prompt, top=k)
+        method, masses = explanation.method, explanation.masses
         words = tuple(
             ProbedWord(id=word.id, text=word.text, probability=word.probability, partition=word.partition)
             for word in explanation.words
         )
-        return Probed(
-            model=name, method=explanation.method, prompt=prompt, words=words, masses=explanation.masses
-        )  # fmt: skip
+        return Probed(model=name, method=method, prompt=prompt, words=words, masses=masses)
     with evaluating(model):
         logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=1).logits
     probability = logits[0, -1].float().softmax(-1)
@@ -176,3 +174,77 @@ def _table(columns: Sequence[Probed]) -> str:
         cells.append([f"{word.text!r:<{width}}  {word.probability:.4f}  {word.partition}" for word in probed.words])
     header = ["", *(f"{probed.model} ({probed.method})" for probed in columns)]
     return Table(header, [["", *row] for row in zip_longest(*cells, fillvalue="")]).text()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordProbability:
+    """log p(word | text) and the number of tokens of the word."""
+
+    log_probability: float
+    tokens: int
+
+
+def word_probabilities(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    queries: Sequence[tuple[str, str]],
+    *,
+    batch: int = 32,
+    report: Progress = silent,
+) -> list[WordProbability]:
+    """For each pair of a text and a word, the probability that a space and the word follow the text.
+
+    log p(word | text) = sum_i log p(token_i | text, token_1 ... token_{i-1})
+
+    It includes longer words that start with the same tokens (man: manner). Queries that differ only in the last token
+    are read once, and texts of one length together: nothing is padded, so results do not depend on `batch` beyond
+    rounding.
+    """
+    if batch < 1:
+        raise ValueError(f"batch={batch}: expected a number from 1.")
+    tokenized = [query_tokens(tokenizer, text, word) for text, word in queries]
+    readers: dict[tuple[int, ...], list[int]] = {}  # input ids: the queries that need them
+    for index, (context, word) in enumerate(tokenized):
+        readers.setdefault((*context, *word[:-1]), []).append(index)
+    check_length(model, max(map(len, readers), default=0))
+    by_length: dict[int, list[tuple[int, ...]]] = {}
+    for row in readers:
+        by_length.setdefault(len(row), []).append(row)
+
+    probabilities: dict[int, WordProbability] = {}
+    done = 0
+    with evaluating(model):
+        for rows in by_length.values():
+            for start in range(0, len(rows), batch):
+                read = rows[start : start + batch]
+                keep = max(len(tokenized[index][1]) for row in read for index in readers[row])
+                ids = torch.tensor(read, device=model.device)
+                log_probs = model(input_ids=ids, use_cache=False, logits_to_keep=keep).logits.float().log_softmax(-1)
+                for row, scores in zip(read, log_probs, strict=True):
+                    for index in readers[row]:
+                        targets = torch.tensor(tokenized[index][1], device=scores.device)
+                        total = scores[-len(targets) :].gather(-1, targets[:, None]).double().sum()
+                        probabilities[index] = WordProbability(log_probability=float(total), tokens=len(targets))
+                done += len(read)
+                report(done, len(readers), f"{done} of {len(readers)} contexts")
+    return [probabilities[index] for index in range(len(queries))]
+
+
+def query_tokens(tokenizer: Tokenizer, text: str, word: str) -> tuple[list[int], list[int]]:
+    """The tokens of a text, and those that a space and a word add to it."""
+    context, whole = (_ids(tokenizer, string) for string in (text, f"{text} {word}"))
+    if not context:
+        raise ValueError(f"text {text!r} has no token, and a model needs one to go on from. Give a longer text.")
+    if whole[: len(context)] != context or len(whole) == len(context):
+        raise ValueError(
+            f"{type(tokenizer).__name__} does not spell {text[-40:]!r} and {word!r} as separate tokens, so the "
+            "probability of the word is not defined. Give a text that ends with a whole word."
+        )
+    return context, whole[len(context) :]
+
+
+def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Token ids without the end of text that some tokenizers add: the text goes on."""
+    ids = list(tokenizer(text)["input_ids"])
+    end = tokenizer.eos_token_id
+    return ids[:-1] if end is not None and ids[-1:] == [end] else ids

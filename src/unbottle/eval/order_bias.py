@@ -11,9 +11,8 @@ from random import Random
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from unbottle.eval.inference import LanguageModel
-from unbottle.eval.next_words import PROMPTS, Prompt
-from unbottle.eval.word_probability import word_probabilities
-from unbottle.progress import Progress
+from unbottle.eval.next_words import PROMPTS, Prompt, word_probabilities
+from unbottle.progress import Progress, silent
 
 TriedOrder = tuple[tuple[str, ...], dict[str, float]]  # the options as listed, and log p of each
 
@@ -62,7 +61,7 @@ def order_bias(
     *,
     shuffles: int = 20,
     seed: int = 0,
-    report: Progress | None = None,
+    report: Progress = silent,
 ) -> OrderBias:
     """Each prompt with its options in `shuffles` different orders: as given, then random ones, all if there are fewer.
 
@@ -80,7 +79,7 @@ def tried_orders(
     *,
     shuffles: int = 20,
     seed: int = 0,
-    report: Progress | None = None,
+    report: Progress = silent,
 ) -> dict[Prompt, list[TriedOrder]]:
     """For each prompt that lists options, the log-probabilities of the options in every order, the original first."""
     if shuffles < 1:

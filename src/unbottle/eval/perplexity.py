@@ -1,36 +1,45 @@
-"""Perplexity of a causal language model, overall and by where the true next token was."""
+"""Loss and perplexity: of texts by causal models, by where the true next token was; of summaries of documents."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from unbottle.eval.inference import LanguageModel, evaluating
+from unbottle.eval.inference import LanguageModel, evaluating, vocabulary_size
 from unbottle.eval.proper_nouns import Tagger, tokens_of_words
-from unbottle.eval.resumable_jsonl import JsonObject
+from unbottle.hf.pretrained import length_limit
 from unbottle.ops.logits import top
-from unbottle.progress import Progress
+from unbottle.progress import Progress, silent
 
 CONTEXT, TOP, ELSEWHERE = "context", "top", "elsewhere"
+DOCUMENT = "document"
 PROPER, OTHER = "proper noun", "other"
 IGNORED = -100  # a label that is not scored, in transformers and here
 OVERLAP = {True: "read, not predicted again", False: "predicted in every window, unless its label is -100"}
 Window = Mapping[str, Tensor]  # input_ids and labels, one dimension each; a label is the token at its own place
+TokenizedPair = Mapping[str, Tensor]  # input_ids and labels, one dimension each
 
 
 def losses_of(logits: Float[Tensor, "P V"], targets: Int[Tensor, "P"]) -> Float[Tensor, "P"]:
     """log sum_x exp logit(x) - logit(target). What a mixture calls logits are log-probabilities, whose sum is one."""
     values = logits if logits.dtype == torch.float64 else logits.float()
     return values.logsumexp(dim=-1) - values.gather(-1, targets[:, None])[:, 0]
+
+
+def perplexity_of(loss: float) -> float:
+    """exp(loss); infinite where a model gives a token no probability at all."""
+    return math.exp(loss) if loss < 700 else math.inf  # beyond that, exp overflows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +50,6 @@ class TokenGroup:
     share: float
     loss: float | None
     perplexity: float | None
-
-    def to_dict(self) -> JsonObject:
-        return dict(vars(self))
 
 
 @dataclass
@@ -60,14 +66,10 @@ class LossSum:
         self.total, self.count = self.total + total, self.count + count
         return total, count
 
-    def mean(self) -> tuple[float, float]:
-        """Loss and perplexity; infinite where a model gives a token no probability at all."""
-        loss = self.total / self.count
-        return loss, math.exp(loss) if loss < 700 else math.inf
-
     def of(self, total: int) -> TokenGroup:
         """The group of these tokens among `total` tokens."""
-        loss, perplexity = self.mean() if self.count else (None, None)
+        loss = self.total / self.count if self.count else None
+        perplexity = None if loss is None else perplexity_of(loss)
         return TokenGroup(tokens=self.count, share=self.count / total, loss=loss, perplexity=perplexity)
 
 
@@ -124,8 +126,7 @@ class Perplexity:
     windows: list[tuple[float, int]] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        groups = {name: group.to_dict() for name, group in self.groups.items()}
-        return {**vars(self), "groups": groups, "windows": [list(window) for window in self.windows]}
+        return {**asdict(self), "windows": [list(window) for window in self.windows]}
 
 
 def perplexity(
@@ -138,7 +139,7 @@ def perplexity(
     reference: LanguageModel | None = None,
     likely: Sequence[Bool[Tensor, "T-1"]] | None = None,
     batch: int = 4,
-    report: Progress | None = None,
+    report: Progress = silent,
 ) -> Perplexity:
     """exp of the mean of -log p(token | the tokens before it in its window), over all tokens that have a label.
 
@@ -169,15 +170,14 @@ def perplexity(
                 by_window.append(overall.add(losses))
                 for name, members in _groups(row, top_tokens, tokenizer, tagger).items():
                     sums[name].add(losses, members[scored])
-            if report is not None:
-                report(len(by_window), len(windows), f"{len(by_window)} of {len(windows)} windows")
+            report(len(by_window), len(windows), f"{len(by_window)} of {len(windows)} windows")
     if not overall.count:
         raise ValueError("no token to predict: a window needs 2 tokens or more, the first of them is only read.")
-    loss, value = overall.mean()
+    loss = overall.total / overall.count
     return Perplexity(
         tokens=overall.count,
         loss=loss,
-        perplexity=value,
+        perplexity=perplexity_of(loss),
         groups={name: group.of(overall.count) for name, group in sums.items()},
         windowing=_windowing(windows),
         k=k,
@@ -261,8 +261,8 @@ def _check(
             continue
         if checked.config.is_encoder_decoder:
             raise ValueError(f"{type(checked).__name__} has an encoder: perplexity is of causal language models.")
-        longest = getattr(checked.config.get_text_config(), "max_position_embeddings", None) or length
-        if length > longest:
+        longest = length_limit(checked.config)
+        if longest is not None and length > longest:
             raise ValueError(f"windows of {length} tokens: {type(checked).__name__} reads at most {longest}.")
         sizes.append(vocabulary_size(checked))
     if len(set(sizes)) > 1:
@@ -271,5 +271,57 @@ def _check(
         )
 
 
-def vocabulary_size(model: LanguageModel) -> int:
-    return cast(Tensor, model.get_output_embeddings().weight).shape[0]
+@dataclass(frozen=True, kw_only=True)
+class SummaryLoss:
+    """loss = mean of -log p(token | document, tokens before it), perplexity = exp(loss).
+
+    A token is in the group "document" if the document has it, else in "elsewhere", as is the end of every summary.
+    """
+
+    tokens: int
+    loss: float
+    perplexity: float
+    groups: dict[str, TokenGroup]
+    pairs: list[tuple[float, int]] = field(repr=False)  # sum of losses and tokens of each, for paired intervals
+
+    def padded(self, length: int) -> float:
+        """The loss per position of summaries that are padded to `length`, as the paper's tables have it.
+
+        The authors train and evaluate with the padding as labels. After the end there is nothing to know: its loss is
+        taken as 0, to which a model falls that is trained so, and ours are not.
+        """
+        return sum(total for total, _ in self.pairs) / (length * len(self.pairs))
+
+
+def summary_loss(
+    model: PreTrainedModel, pairs: Sequence[TokenizedPair], *, batch: int = 8, report: Progress = silent
+) -> SummaryLoss:
+    """The loss over all tokens of all true summaries, their ends included; padding does not count."""
+    if not len(pairs):
+        raise ValueError("no pairs: there is nothing to predict.")
+    overall, sums, by_pair = LossSum(), {DOCUMENT: LossSum(), ELSEWHERE: LossSum()}, list[tuple[float, int]]()
+    with evaluating(model):
+        for start in range(0, len(pairs), batch):
+            rows = [pairs[place] for place in range(start, min(start + batch, len(pairs)))]
+            for row, logits in zip(rows, _summary_logits(model, rows), strict=True):
+                labels = row["labels"]
+                losses = losses_of(logits[: len(labels)], labels.to(logits.device)).cpu()
+                in_document = torch.isin(labels, row["input_ids"]) & (labels != model.config.eos_token_id)
+                by_pair.append(overall.add(losses))
+                sums[DOCUMENT].add(losses, in_document)
+                sums[ELSEWHERE].add(losses, ~in_document)
+            report(start + len(rows), len(pairs), f"{start + len(rows)} of {len(pairs)} summaries")
+    loss = overall.total / overall.count
+    groups = {name: group.of(overall.count) for name, group in sums.items()}
+    return SummaryLoss(tokens=overall.count, loss=loss, perplexity=perplexity_of(loss), groups=groups, pairs=by_pair)
+
+
+def _summary_logits(model: PreTrainedModel, rows: Sequence[TokenizedPair]) -> Tensor:
+    """Logits at every position of every summary, B T V; those behind its end are to be ignored."""
+    ids = pad_sequence([row["input_ids"] for row in rows], batch_first=True).to(model.device)
+    mask = pad_sequence([torch.ones_like(row["input_ids"]) for row in rows], batch_first=True).to(model.device)
+    labels = pad_sequence([row["labels"] for row in rows], batch_first=True, padding_value=IGNORED).to(model.device)
+    prepare = getattr(model, "prepare_decoder_input_ids_from_labels")  # noqa: B009  nn.Module's type hides it
+    output = model(input_ids=ids, attention_mask=mask, decoder_input_ids=prepare(labels), use_cache=False)
+    logits: Tensor = output.logits
+    return logits

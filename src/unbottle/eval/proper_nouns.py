@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import keyword
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -44,7 +45,6 @@ class Capitals:
     """
 
     name = "rules"
-    version = "1"
     description = "rules: capital letters and a list of common words (unbottle.eval.proper_nouns), no model"
 
     def __call__(self, text: str) -> list[Span]:
@@ -85,7 +85,6 @@ class Tagger(Protocol):
     """Returns the start and end of each proper noun of a text; the attributes say which tagger it is."""
 
     name: str
-    version: str
     description: str
 
     def __call__(self, text: str) -> list[Span]: ...
@@ -100,15 +99,17 @@ class Spacy:
         try:
             import spacy
 
-            self.pipeline = spacy.load(model, exclude=["ner", "parser", "lemmatizer"])
+            # as a path, or spaCy would look for an installed package of that name first, which may be spaCy itself
+            path = Path(model)
+            self.pipeline = spacy.load(path if path.is_dir() else model, exclude=["ner", "parser", "lemmatizer"])
         except (ImportError, OSError, ValueError) as error:
             raise ValueError(
                 f"tagger spacy: no spaCy with the model {model!r} here. pip install spacy && python -m spacy download "
                 f"{SPACY_MODEL}, or give a folder with spacy:PATH, or take --tagger rules."
             ) from error
         meta = self.pipeline.meta
-        self.version = f"{meta['lang']}_{meta['name']} {meta['version']}"
-        self.description = f"spacy {spacy.__version__}, model {self.version}: PROPN"
+        used = f"{meta['lang']}_{meta['name']} {meta['version']}"
+        self.description = f"spacy {spacy.__version__}, model {used}: PROPN"
 
     def __call__(self, text: str) -> list[Span]:
         return [(token.idx, token.idx + len(token)) for token in self.pipeline(text) if token.pos_ == "PROPN"]
@@ -130,8 +131,7 @@ class Nltk:
                 f"{NLTK_TAGGER}, or take --tagger rules."
             ) from error
         self.tag = nltk.pos_tag
-        self.version = nltk.__version__
-        self.description = f"nltk {self.version}, {NLTK_TAGGER}: NNP and NNPS"
+        self.description = f"nltk {nltk.__version__}, {NLTK_TAGGER}: NNP and NNPS"
 
     def __call__(self, text: str) -> list[Span]:
         pieces = [*PIECE.finditer(text)]
@@ -154,11 +154,8 @@ def tagger(name: str = "auto") -> Tagger:
     if name != "auto":
         raise ValueError(f"tagger {name!r}: unknown. Known: {', '.join(TAGGERS)}.")
     for candidate in (Spacy, Nltk):
-        if importlib.util.find_spec(candidate.name):
-            try:
-                return candidate()
-            except ValueError:
-                continue  # installed without its model: auto means the next one
+        with suppress(ValueError):  # not installed, or without its model: auto means the next one
+            return candidate()
     return Capitals()
 
 
@@ -182,7 +179,6 @@ class Identifiers:
     """
 
     name = "identifiers"
-    version = "1"
     description = (
         "identifiers: names of Python by how they are written and used (unbottle.eval.proper_nouns), no parser"
     )

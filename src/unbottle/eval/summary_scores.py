@@ -12,25 +12,23 @@ from unbottle.eval.bootstrap import (
     LEVEL,
     TEST,
     CorpusStatistic,
-    MetricResult,
     Resampling,
+    Statistic,
     difference_interval,
     interval,
     p_value,
 )
-from unbottle.eval.metrics import cider, entailment, extractive, mauve, nist, proper_noun_overlap, rouge
-from unbottle.eval.metrics.metric import REFERENCE, SOURCE, Metric, MetricInput, SummaryScoreOptions
+from unbottle.eval.metrics import cider, extractive, model_based, nist, rouge
+from unbottle.eval.metrics.metric import REFERENCE, SOURCE, Metric, MetricInput, MetricResult, SummaryScoreOptions
 from unbottle.eval.proper_nouns import Tagger
-from unbottle.eval.resumable_jsonl import JsonObject
-from unbottle.progress import Progress
+from unbottle.files import Json
+from unbottle.progress import Progress, silent
 
 METRICS: dict[str, Metric] = {  # in the order of tables; a new metric is one more line
     **rouge.METRICS,
-    **proper_noun_overlap.METRICS,
     **cider.METRICS,
     **nist.METRICS,
-    **mauve.METRICS,
-    **entailment.METRICS,
+    **model_based.METRICS,
     **extractive.METRICS,
 }
 DEFAULT_METRICS = tuple(name for name, metric in METRICS.items() if not metric.heavy)
@@ -115,16 +113,7 @@ class Examples:
         """The examples with these ids, in this order."""
         places = {name: place for place, name in enumerate(self.ids)}
         chosen = [places[name] for name in ids]
-
-        def part(texts: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(texts[place] for place in chosen)
-
-        return Examples(
-            ids=part(self.ids),
-            predictions=part(self.predictions),
-            references=None if self.references is None else part(self.references),
-            sources=None if self.sources is None else part(self.sources),
-        )
+        return Examples(**{name: texts and tuple(texts[i] for i in chosen) for name, texts in vars(self).items()})
 
 
 def check_unique(ids: Iterable[str], where: str) -> None:
@@ -158,7 +147,7 @@ class MetricScore:
     """The value of a metric. If it is None, `why` says why; `note` says what a reader should know.
 
     `low` and `high` are the ends of its 95 % interval, `rounds` is the number of bootstrap rounds, `counted` the number
-    of examples that have a value, and `result` keeps the values of single examples.
+    of examples that have a value, and `statistic` keeps the values of single examples.
     """
 
     value: float | None
@@ -169,15 +158,15 @@ class MetricScore:
     implementation: str = ""
     note: str = ""
     why: str = ""
-    result: MetricResult | None = None
+    statistic: Statistic | None = None
 
     @property
     def values(self) -> list[float | None] | None:
         """The value of each example, where the metric has them."""
-        return None if self.result is None else self.result.statistic.values
+        return None if self.statistic is None else self.statistic.values
 
-    def to_dict(self) -> JsonObject:
-        return {**{name: value for name, value in vars(self).items() if name != "result"}, "values": self.values}
+    def to_dict(self) -> Json:
+        return {**{name: value for name, value in vars(self).items() if name != "statistic"}, "values": self.values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +178,7 @@ class SummaryScores:
     tagger: str
     resampling: Resampling
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Json:
         return {
             "examples": len(self.ids),
             "ids": list(self.ids),
@@ -208,7 +197,7 @@ def summary_scores(
     tagger: Tagger,
     ids: Iterable[str] | None = None,
     options: SummaryScoreOptions | None = None,
-    report: Progress = lambda done, total, text: None,
+    report: Progress = silent,
 ) -> SummaryScores:
     """Compare summaries with their references and with their sources.
 
@@ -231,7 +220,7 @@ def score_examples(
     metrics: Sequence[str] = DEFAULT_METRICS,
     tagger: Tagger,
     options: SummaryScoreOptions | None = None,
-    report: Progress = lambda done, total, text: None,
+    report: Progress = silent,
 ) -> SummaryScores:
     """The same as `summary_scores`, for Examples."""
     data = MetricInput(
@@ -271,20 +260,20 @@ def _compute(metric: Metric, data: MetricInput) -> dict[str, MetricScore]:
 
 def _score(result: MetricResult, resampling: Resampling) -> MetricScore:
     statistic = result.statistic
-    ends = interval(statistic, resampling)
+    low, high = interval(statistic, resampling) or (None, None)
     notes = [result.note] if result.note else []
     if isinstance(statistic, CorpusStatistic) and statistic.reason:
         notes.append(f"no interval: {statistic.reason}")
     return MetricScore(
         value=statistic.value,
-        low=ends and ends[0],
-        high=ends and ends[1],
-        rounds=0 if ends is None else resampling.rounds,
+        low=low,
+        high=high,
+        rounds=0 if low is None else resampling.rounds,
         counted=statistic.counted,
         implementation=result.implementation,
         note="; ".join(notes),
         why="" if statistic.value is not None else "no example has anything to measure",
-        result=result,
+        statistic=statistic,
     )
 
 
@@ -310,7 +299,7 @@ class MetricComparison:
     metrics: Mapping[str, MetricDifference]
     seed: int
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Json:
         return {
             "examples": self.examples,
             "difference": "first - second",
@@ -338,17 +327,16 @@ def compare_summaries(first: SummaryScores, second: SummaryScores) -> MetricComp
 
 
 def _difference(first: MetricScore, second: MetricScore, resampling: Resampling) -> MetricDifference:
-    if first.value is None or second.value is None or first.result is None or second.result is None:
+    if first.value is None or second.value is None or first.statistic is None or second.statistic is None:
         return MetricDifference(first=first.value, second=second.value, why=first.why or second.why)
-    one, other = first.result.statistic, second.result.statistic
-    ends = difference_interval(one, other, resampling)
-    p = p_value(one, other, resampling)
+    low, high = difference_interval(first.statistic, second.statistic, resampling) or (None, None)
+    p = p_value(first.statistic, second.statistic, resampling)
     return MetricDifference(
         first=first.value,
         second=second.value,
         difference=first.value - second.value,
-        low=ends and ends[0],
-        high=ends and ends[1],
+        low=low,
+        high=high,
         p=p,
         rounds=0 if p is None else resampling.rounds,
         why=first.note if p is None else "",

@@ -11,27 +11,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
-import numpy as np
-from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from unbottle.data import Windows
 from unbottle.data.sources import is_python
 from unbottle.eval import Perplexity, perplexity, tagger
 from unbottle.eval.logit_rank import effective_rank, gradient_share
 from unbottle.eval.perplexity import likely_tokens
-from unbottle.experiments.corpora import Corpus, content_hash, standard_library
-from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics, plot_perplexities
+from unbottle.experiments.corpora import content_hash, read_windows
+from unbottle.experiments.figures import plot_perplexities
+from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics
 from unbottle.experiments.paired import differences_to
-from unbottle.experiments.presets import Backbone, Json, Preset
-from unbottle.experiments.replay import ReplayedModel
+from unbottle.experiments.presets import CONTENT, Backbone, Json, Preset
 from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
-from unbottle.experiments.workspace import CONTENT, CausalWorkspace, Data, EvalWindows, Workspace
+from unbottle.experiments.workspace import CausalWorkspace, Data, EvalWindows, Workspace
 from unbottle.head.projection import form_for
+from unbottle.hf.head_inputs import states
 from unbottle.hf.modeling import HeadMixin
 from unbottle.progress import Progress
 from unbottle.train import Settings
@@ -82,10 +83,9 @@ class Comparison(Preset):
         batch: int | None = None,
         lrs: Sequence[float] | None = None,
         tagger: str | None = None,
-        gradients: int = 0,
-        tokens: tuple[int, int, int] = (train_tokens, valid_tokens, test_tokens),
+        **numbers: Any,
     ) -> Comparison:
-        """The comparison that options of the command describe; `tokens` are those of the three parts."""
+        """The comparison that options of the command describe; `numbers` are fields."""
         rates = tuple(lrs or LEARNING_RATES)
         for rate in rates:
             replace(ROWS, lr=rate)  # refuses invalid learning rates
@@ -94,12 +94,13 @@ class Comparison(Preset):
             backbones={Path(model).name: Backbone(pretrained=model)},
             rows=replace(ROWS, train=train, length=length, batch=batch or ROWS.batch, lr=rates[0]),
             lrs=rates,
-            train_tokens=tokens[0],
-            valid_tokens=tokens[1],
-            test_tokens=tokens[2],
             tagger=tagger or ("identifiers" if is_python(data) else "auto"),
-            gradients=gradients,
+            **numbers,
         )
+
+    @property
+    def form(self) -> str:
+        return form_for(self.rows.train)
 
     def to_dict(self) -> Json:
         """The model, the text and the model of the tagger by their names, without paths of this machine."""
@@ -122,39 +123,34 @@ def select_rows(names: Sequence[str], methods: Sequence[str] = METHODS, baseline
     return [*dict.fromkeys(rows if baseline in rows else [baseline, *rows])]
 
 
-LIBRARY_PARTS = {"train": "train", "valid": "base", "test": "test"}  # no model is trained from scratch here
-WINDOWS_PER_FILE = 2  # maximum: many files say more than long ones
-FRACTIONS = (0.8, 0.1, 0.1)  # of a text without parts of its own
-
-
-def read_windows(
-    data: str, tokenizer: PreTrainedTokenizerBase, length: int, tokens: dict[str, int]
-) -> dict[str, Windows]:
-    """Windows of each part of a text, with at least so many tokens."""
-    if is_python(data):
-        library, options = standard_library(), {"length": length, "per_file": WINDOWS_PER_FILE}
-        return {
-            part: library.windows(LIBRARY_PARTS[part], tokenizer, tokens=count, **options)[0]
-            for part, count in tokens.items()
-        }
-    corpus = Corpus.read(data, tokenizer, FRACTIONS)
-    return {part: spread_windows(getattr(corpus, part), length, count, part) for part, count in tokens.items()}
-
-
-def spread_windows(tokens: np.ndarray, length: int, wanted: int, part: str) -> Windows:
-    """Whole windows at equal distances: the first ones of a text would come from one or two articles."""
-    available, count = len(tokens) // length, -(-wanted // length)
-    if available < count:
-        raise ValueError(
-            f"the part {part!r} of the text has {len(tokens):,} tokens, and {count * length:,} are wanted. Give more "
-            "text, or ask for fewer tokens."
-        )
-    starts = [index * available // count * length for index in range(count)]
-    return Windows(np.concatenate([tokens[start : start + length] for start in starts]), length, whole=True)
-
-
 def model_hashes(workspace: Workspace) -> dict[str, str | None]:
     return {size: content_hash(str(backbone.pretrained)) for size, backbone in workspace.preset.backbones.items()}
+
+
+class ReplayedModel(nn.Module):
+    """Predicts the windows whose hidden states are stored. Any other input raises a KeyError."""
+
+    def __init__(self, model: Any, stored: WindowsWithStates) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.config = model.config
+        self.stored = stored
+        self.indices = {tuple(stored.windows[index]["input_ids"].tolist()): index for index in range(len(stored))}
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.model.device
+        return device
+
+    def get_output_embeddings(self) -> nn.Module:
+        embeddings: nn.Module = self.model.get_output_embeddings()
+        return embeddings
+
+    def forward(self, input_ids: Tensor, use_cache: bool = False) -> Any:
+        layers = torch.stack([self.stored[self.indices[tuple(row.tolist())]]["layers"] for row in input_ids])
+        layers = layers.to(self.model.device, self.model.dtype)
+        here = states(layers, input_ids, None, None, past=None)
+        return self.model._predict(here, past=None, labels=None, num_items=None, logits_to_keep=0, skip_logits=False)
 
 
 class CompareWorkspace(CausalWorkspace):
@@ -173,10 +169,6 @@ class CompareWorkspace(CausalWorkspace):
         """Training settings of all rows."""
         settings = replace(self.preset.rows, states=str(self.folder / "states"))
         return settings if self.lr is None else replace(settings, lr=self.lr)
-
-    @property
-    def form(self) -> str:
-        return form_for(self.preset.rows.train)
 
     @property
     def is_frozen(self) -> bool:
@@ -335,19 +327,6 @@ TRAINED = {
 }
 
 
-def learning_rate_experiment(methods: tuple[str, ...], name: str, command: str) -> Experiment:
-    """Rows with several learning rates, measured on the validation part."""
-    return Experiment(
-        name=name,
-        title="Which learning rate suits a row? Perplexity of the validation part",
-        methods=methods,
-        measure=partial(measure, part="valid"),
-        columns=(Column("Perplexity", "perplexity"),),
-        workspace=CompareWorkspace,
-        command=command,
-    )
-
-
 def comparison_experiment(
     methods: tuple[str, ...], name: str, *, title: str, command: str, lr: float, baseline: str
 ) -> Experiment:
@@ -360,7 +339,7 @@ def comparison_experiment(
         columns=COLUMNS,
         workspace=CompareWorkspace,
         finish=lambda workspace, rows: differences_to(baseline, rows),
-        plot=partial(plot_perplexities, mark=RowSpec.parse(baseline).title),
+        plot=partial(plot_perplexities, baseline=baseline),
         note=NOTE.format(lr=lr, baseline=RowSpec.parse(baseline).title),
         command=command,
     )
@@ -398,7 +377,15 @@ def choose_learning_rates(
     methods = tuple(dict.fromkeys(str(spec) for candidates in choices for spec in candidates))
     losses: dict[str, float] = {}
     if methods:
-        experiment = learning_rate_experiment(methods, folder.name, command)
+        experiment = Experiment(
+            name=folder.name,
+            title="Which learning rate suits a row? Perplexity of the validation part",
+            methods=methods,
+            measure=partial(measure, part="valid"),
+            columns=(Column("Perplexity", "perplexity"),),
+            workspace=CompareWorkspace,
+            command=command,
+        )
         results = run_experiment(experiment, workspace, folder, experiment.rows(preset, [0]))
         losses = {row.method: row.metrics["loss"] for row in results.rows if not row.is_broken}
     return rates[_best(tuple(rates), losses)], [_best(spec.candidates, losses) for spec in specs]

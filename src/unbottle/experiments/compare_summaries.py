@@ -70,6 +70,10 @@ class SummaryComparison(SummaryPreset):
             test_pairs=min(MAX_GENERATED, test_pairs),
         )
 
+    @property
+    def form(self) -> str:
+        return form_for(self.rows.train)
+
     def to_dict(self) -> Json:
         """The model and the data by their names, without paths of this machine."""
         named = replace(self, data=Path(self.data).name, backbones=without_paths(self.backbones))
@@ -90,14 +94,6 @@ class SummaryCompareWorkspace(SummaryWorkspace):
 
     preset: SummaryComparison
     keep_models = False
-
-    @property
-    def form(self) -> str:
-        return form_for(self.preset.rows.train)
-
-    @classmethod
-    def suffix(cls, data: str) -> str:
-        return ""
 
     @cached_property
     def settings(self) -> Json:
@@ -149,8 +145,7 @@ def compare_summaries(
         methods=tuple(str(RowSpec.parse(method)) for method in methods),
         measure=measure,
         columns=(*SUMMARIZATION.columns[:4], *difference_columns, *SUMMARIZATION.columns[4:]),
-        paper_by_data={},
-        paper_columns=(),
+        paper={},
         workspace=SummaryCompareWorkspace,
         finish=lambda workspace, rows: differences_to(BASELINE, rows),
         note=f"{SUMMARIZATION.note} To Softmax: difference of perplexities, and its 95 % bootstrap interval over the "

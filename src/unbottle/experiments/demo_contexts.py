@@ -70,23 +70,19 @@ def ambiguous_contexts(
     random = Random(f"demo {seed}")
     contexts: dict[str, list[Analogy]] = {"train": [], "test": shown_contexts()}
     for relation, parts in divided.items():
-        words = {
-            "train": parts["train"],
-            "test": [*SHOWN.get(relation, ()), *parts["valid"], *parts["test"]],
-        }
-        for part, total in (("train", settings.train), ("test", settings.test)):
-            possible = cases(words[part], "diagonal")
-            sentences = sentences_of(RELATIONS[relation], part)
+        about = RELATIONS[relation]  # a place or a person
+        trained = [text for kind, text in rows("templates.tsv") if kind == about]
+        tested = [*SHOWN.get(relation, ()), *parts["valid"], *parts["test"]]
+        for part, words, sentences, total in (
+            ("train", parts["train"], trained, settings.train),
+            ("test", tested, [SENTENCES[about]], settings.test),
+        ):
+            possible = cases(words, "diagonal")
             number = len(possible) * len(sentences)
             for index in random.sample(range(number), min(total // (2 * len(divided)), number)):
                 case, sentence = divmod(index, len(sentences))
                 contexts[part] += both_orders(relation, part, sentences[sentence], *possible[case])
     return contexts
-
-
-def sentences_of(about: str, part: str) -> list[str]:
-    """The sentences about a place or a person, to train on or to test with."""
-    return [text for kind, text in rows("templates.tsv") if kind == about] if part == "train" else [SENTENCES[about]]
 
 
 def both_orders(relation: str, part: str, template: str, answers: WordPair, others: WordPair) -> list[Analogy]:

@@ -18,11 +18,10 @@ from statistics import fmean
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from unbottle.data import Windows
 from unbottle.eval.inference import LanguageModel, evaluating
 from unbottle.eval.perplexity import losses_of
 from unbottle.eval.proper_nouns import Span, Tagger, tokens_of_words
-from unbottle.experiments.corpora import text_windows
+from unbottle.experiments.corpora import TextParts
 from unbottle.experiments.paired import PairedLosses, WindowLosses
 from unbottle.experiments.presets import Json
 from unbottle.hf.explain import spelled
@@ -33,19 +32,12 @@ TEST_SHARE = 0.4  # of the topics
 SHORTEST, LONGEST = 16, 64  # tokens of a sentence that is shown
 CONTEXT_SHOWN = 64  # tokens before it
 SENTENCE_END = re.compile(r"[.:]\s*$|\n\n")
-GROUPS = {  # of tokens, as results call them; they overlap
-    "names": "names",
-    "context": "words that the text has used before",
-    "new": "words that are new in the text",
-    "all": "all words",
-}
+GROUPS = ("names", "context", "new", "all")  # of tokens; context: the text has used them before, new: it has not
 
 
 @dataclass(frozen=True, kw_only=True)
-class Documentation:
+class Documentation(TextParts):
     """The help topics of Python, in English: 'help("TOPIC")' shows them. Names of things recur within each of them."""
-
-    parts: dict[str, tuple[str, ...]]  # texts to train on and held out; no topic is in both
 
     @classmethod
     def of_python(cls) -> Documentation:
@@ -55,30 +47,13 @@ class Documentation:
             parts["test" if key[0] < 256 * TEST_SHARE else "train"].append(topics[name])
         return cls(parts={part: tuple(texts) for part, texts in parts.items()})
 
-    def windows(
-        self, part: str, tokenizer: PreTrainedTokenizerBase, *, length: int, tokens: int, per_file: int
-    ) -> tuple[Windows, int]:
-        """Windows of at least `tokens` tokens in all, and the number of topics that they come from."""
-        return text_windows(
-            self.parts[part],
-            tokenizer,
-            length=length,
-            tokens=tokens,
-            per_text=per_file,
-            source=self.description(),
-            part=part,
-        )
-
-    def texts(self, part: str) -> list[str]:
-        return list(self.parts[part])
+    @property
+    def description(self) -> str:
+        return f"the documentation of Python {platform.python_version()}"
 
     def fingerprint(self) -> str:
         texts = "\0".join(text for part in self.parts.values() for text in part)
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
-
-    @staticmethod
-    def description() -> str:
-        return f"the documentation of Python {platform.python_version()}"
 
 
 NAME = re.compile(r'"([^\W\d][\w.]*)(?:\(\))?"|\*([^\W\d]\w*)\*|\b(\w*(?:_\w|[a-z][A-Z])\w*)')

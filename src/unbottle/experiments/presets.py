@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from unbottle.train.presets import PRESETS as LANGUAGE_ARGUMENTS
 from unbottle.train.presets import RunSettings
 
 Json = dict[str, Any]  # an object of a JSON file: settings, or what was measured
+CONTENT = "content"  # key of the hash of the data
+ADDED = {"table", "epochs", "curve_epochs", "draws"}  # settings of presets that files of earlier versions lack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +44,37 @@ class Preset:
     vocabulary: int | None = None  # size of the tokenizer that is trained for such a backbone
     b_ptr: dict[str, float] = field(default_factory=dict)  # by backbone: where PG starts, if not where attach lets it
 
+    @property
+    def form(self) -> str:
+        """Parameterisation of the heads whose rows do not name one."""
+        return "paper"
+
     def to_dict(self) -> Json:
         return asdict(self)
+
+
+def same_settings(stored: object, settings: Json) -> bool:
+    """Whether settings are equal, whatever presets say about themselves.
+
+    Old files have no hash of the data, nor what presets got later: other backbones, and settings of other experiments.
+    """
+    first, second = json.loads(json.dumps(stored)), json.loads(json.dumps(settings))
+    if not isinstance(first, dict):
+        return False
+    if CONTENT not in first:
+        second.pop(CONTENT, None)
+    old, new = first.get("preset"), second.get("preset")
+    if isinstance(old, dict) and isinstance(new, dict):
+        for values in (old, new):
+            values.pop("about", None)
+            values.pop("data", None)  # the default of --data; what was used stands beside the preset
+            if not values.get("b_ptr"):  # attach's, as in all earlier files
+                values.pop("b_ptr", None)
+        for name in ADDED - {*old}:
+            new.pop(name, None)
+        if isinstance(old.get("backbones"), dict) and isinstance(new.get("backbones"), dict):
+            new["backbones"] = {name: new["backbones"].get(name) for name in old["backbones"]}
+    return bool(first == second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +104,14 @@ class LanguagePreset(Preset):
 
 
 PAPER = Settings(output="", length=200, batch=4, lr=1e-5)
-NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-SMALL = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 512, **NO_DROPOUT}
 CPU = replace(PAPER, batch=8, clip=1.0, save_every=100, keep=1)
+
+
+def gpt2(width: int, *, layers: int, heads: int, positions: int) -> Backbone:
+    """A small GPT-2 without dropout."""
+    sizes = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": positions}
+    return Backbone(config={**sizes, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0})
+
 
 PRESETS = {
     preset.name: preset
@@ -100,9 +137,8 @@ PRESETS = {
             about="A small GPT-2 trained here, about an hour for table 1 on two cores.",
             data="Salesforce/wikitext:wikitext-2-raw-v1",
             backbones={
-                "small": Backbone(config=SMALL),
-                "medium": Backbone(config=SMALL | {"n_embd": 256}),
-                "smaller": Backbone(config=SMALL | {"n_embd": 64}),
+                name: gpt2(width, layers=4, heads=4, positions=512)
+                for name, width in (("small", 128), ("medium", 256), ("smaller", 64))
             },
             # longer windows than the rows': text generated after 120 words is at positions beyond 200
             base=replace(
@@ -120,8 +156,8 @@ PRESETS = {
             about="Runs in seconds, to test that everything works. The numbers are meaningless.",
             data=SAMPLE,
             backbones={
-                "small": Backbone(config={"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
-                "medium": Backbone(config={"n_embd": 32, "n_layer": 3, "n_head": 2, "n_positions": 160, **NO_DROPOUT}),
+                "small": gpt2(16, layers=3, heads=2, positions=160),
+                "medium": gpt2(32, layers=3, heads=2, positions=160),
             },
             base=replace(CPU, batch=2, length=32, lr=2e-3, max_steps=4),
             base_share=0.5,

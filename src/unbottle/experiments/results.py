@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unbottle.bench.run import machine
-from unbottle.experiments.presets import Json, Preset
+from unbottle.experiments.paper import ANY, PaperNumbers
+from unbottle.experiments.presets import Json, Preset, same_settings
 from unbottle.experiments.row_spec import RowSpec
-from unbottle.experiments.workspace import LanguageWorkspace, Workspace, same_settings
+from unbottle.experiments.workspace import LanguageWorkspace, Workspace
 from unbottle.files import file_lock, read_json, write_text
 from unbottle.tables import Estimate, Table
 
@@ -68,17 +69,7 @@ class ResultRow:
 
 Measure = Callable[[Any, RowKey], Json]  # (workspace, row) -> metrics
 Finish = Callable[[Any, Sequence[ResultRow]], Json]  # (workspace, rows) -> {method: metrics}
-PaperNumbers = Mapping[str, Mapping[str, tuple[float, ...]]]  # backbone -> method -> numbers
-PaperPoints = Mapping[str, Mapping[str, Mapping[str, float]]]  # backbone -> method -> column -> number
-Plot = Callable[[Sequence[ResultRow], Path, PaperPoints], None]
-
-
-def first_size(preset: Preset) -> tuple[str, ...]:
-    return tuple(preset.backbones)[:1]
-
-
-def every_size(preset: Preset) -> tuple[str, ...]:
-    return tuple(preset.backbones)
+Plot = Callable[[Sequence[ResultRow], Path, PaperNumbers], None]  # the paper's of the same backbones
 
 
 def of_backbone(size: str, method: str) -> str:
@@ -100,18 +91,15 @@ class Experiment:
     methods: tuple[str, ...]
     measure: Measure
     columns: tuple[Column, ...]
-    paper_columns: tuple[str, ...] = ()
-    paper: PaperNumbers = field(default_factory=dict)
+    paper_columns: tuple[str, ...] = ()  # empty: all that the paper has
+    paper: Mapping[str, PaperNumbers] = field(default_factory=dict)  # by data set; ANY: whatever the data are
     column_data: Mapping[str, str] = field(default_factory=dict)  # data sets that columns of the paper are of
-    paper_by_data: Mapping[str, PaperNumbers] | None = None  # instead of `paper`, for several data sets
     workspace: type[Workspace] = LanguageWorkspace
-    sizes: Callable[[Any], Sequence[str]] = (
-        first_size  # the backbones of a preset that take part unless others are named
-    )
+    # the backbones of a preset that take part unless others are named
+    sizes: Callable[[Any], Sequence[str]] = lambda preset: [*preset.backbones][:1]
     finish: Finish | None = None
     plot: Plot | None = None
     note: str = ""
-    time: str = ""  # what it takes, for the help text
     command: str = ""  # the command that runs it; empty: unbottle reproduce
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -128,9 +116,30 @@ class Experiment:
         sizes = self.sizes(preset) if sizes is None else sizes
         return [RowKey(method, seed, size) for seed in seeds for size in sizes for method in selected]
 
-    def paper_numbers(self, size: str, data: str) -> Mapping[str, tuple[float, ...]]:
+    def select_sizes(self, preset: Preset, names: Sequence[str]) -> list[str]:
+        """The backbones of the preset that are named, or else those of the experiment."""
+        for name in names:
+            if name not in preset.backbones:
+                raise ValueError(
+                    f"size {name!r}: not a backbone of preset {preset.name}. Known: {', '.join(preset.backbones)}."
+                )
+        return [size for size in preset.backbones if size in names] if names else [*self.sizes(preset)]
+
+    def select_methods(self, preset: Preset, names: Sequence[str]) -> list[str]:
+        """The rows that are named, or all that the vocabulary of the preset is large enough for, in their order."""
+        selected = {str(RowSpec.parse(name)) for name in names}
+        rows = {str(RowSpec.parse(method)): method for method in self.methods}
+        if unknown := selected - set(rows):
+            raise ValueError(f"method {unknown.pop()!r}: not a row of {self.name}. Known: {', '.join(rows)}.")
+        return [
+            method
+            for name, method in rows.items()
+            if (name in selected if selected else RowSpec.parse(name).fits(preset.vocabulary))
+        ]
+
+    def paper_numbers(self, size: str, data: str) -> Mapping[str, Mapping[str, float]]:
         """The paper's numbers for a backbone, or else for its first one; none for data that the paper does not use."""
-        paper = self.paper if self.paper_by_data is None else self.paper_by_data.get(data, {})
+        paper = self.paper.get(data) or self.paper.get(ANY, {})
         return paper.get(size) or next(iter(paper.values()), {})
 
 
@@ -205,18 +214,17 @@ class Results:
         paper = self._paper(size)
         columns = [column for column in self.experiment.columns if column.part == part]
         elsewhere = {column.title for column in self.experiment.columns if column.part != part}
-        names = self.experiment.paper_columns if paper else ()
+        names = self.experiment.paper_columns or tuple(next(iter(paper.values()), {}))
         of_data, data = self.experiment.column_data, self.settings["data"]
         if data in of_data.values():
             elsewhere |= {name for name, other in of_data.items() if other != data}
-        shown = [index for index, name in enumerate(names) if name not in elsewhere]
-        header = ["Method", *(column.title for column in columns), *(f"paper: {names[index]}" for index in shown)]
+        shown = [name for name in names if paper and name not in elsewhere]
+        header = ["Method", *(column.title for column in columns), *(f"paper: {name}" for name in shown)]
         lines = []
         for method in self.experiment.methods:
             rows = [row for row in self.sorted() if (row.method, row.size) == (method, size)]
             if rows:
-                numbers = paper.get(method)
-                paper_cells = ["" if numbers is None else f"{numbers[index]:g}" for index in shown]
+                paper_cells = [f"{paper[method][name]:g}" if method in paper else "" for name in shown]
                 cells = [self._cell(rows, column) for column in columns]
                 if all(row.is_broken for row in rows) and not any(cells):
                     cells[0] = BROKEN
@@ -251,17 +259,13 @@ class Results:
     def _draw(self) -> None:
         rows = [row for row in self.sorted() if not row.is_broken]
         if self.experiment.plot is not None and rows and importlib.util.find_spec("matplotlib"):
-            self.experiment.plot(rows, self.folder / "plot.png", self.paper_points())
+            self.experiment.plot(rows, self.folder / "plot.png", self.paper_numbers())
 
-    def paper_points(self) -> PaperPoints:
-        """The paper's numbers beside the backbones of these rows, by method and column."""
-        columns = self.experiment.paper_columns
-        return {
-            size: {method: dict(zip(columns, numbers, strict=True)) for method, numbers in self._paper(size).items()}
-            for size in dict.fromkeys(row.size for row in self.rows)
-        }
+    def paper_numbers(self) -> PaperNumbers:
+        """The paper's numbers beside the backbones of these rows."""
+        return {size: self._paper(size) for size in dict.fromkeys(row.size for row in self.rows)}
 
-    def _paper(self, size: str) -> Mapping[str, tuple[float, ...]]:
+    def _paper(self, size: str) -> Mapping[str, Mapping[str, float]]:
         backbone = self.settings["preset"].get("beside", {}).get(size, size)
         return self.experiment.paper_numbers(backbone, self.settings["data"])
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from unbottle.experiments.presets import Json
 from unbottle.experiments.results import BROKEN, Experiment, ResultRow, Results, RowKey
 from unbottle.experiments.row_spec import RowSpec
-from unbottle.experiments.workspace import Workspace, portion
+from unbottle.experiments.workspace import Workspace
 from unbottle.files import file_lock, try_lock
-from unbottle.progress import Progress
+from unbottle.progress import Progress, portion
 from unbottle.train.divergence import DivergenceError
 
 FINISH = "finish"  # in Experiment.seconds: what is computed of all rows
@@ -27,13 +27,12 @@ def run_experiment(experiment: Experiment, workspace: Workspace, folder: Path, r
     results = Results(folder, experiment, workspace.settings)
     remaining = [row for row in rows if row not in results]
     finishes = experiment.finish is not None and bool(remaining or (results.rows and not results.together))
-    weights = {row: experiment.seconds.get(row.method, 1.0) for row in remaining}
     finish_weight = experiment.seconds.get(FINISH, 1.0) if finishes else 0.0
     progress = workspace.progress
-    steps = Steps(progress, sum(weights.values()) + finish_weight)
+    steps = Steps(progress, sum(_weight(experiment, row) for row in remaining) + finish_weight)
     try:
         while remaining:
-            row = _run_free_row(experiment, workspace, results, remaining, steps, weights)
+            row = _run_free_row(experiment, workspace, results, remaining, steps)
             if row is None:  # other processes work on all that is left
                 with file_lock(_lock(remaining[0], workspace)):
                     pass
@@ -51,23 +50,22 @@ def run_experiment(experiment: Experiment, workspace: Workspace, folder: Path, r
 
 
 def _run_free_row(
-    experiment: Experiment,
-    workspace: Workspace,
-    results: Results,
-    rows: Sequence[RowKey],
-    steps: Steps,
-    weights: dict[RowKey, float],
+    experiment: Experiment, workspace: Workspace, results: Results, rows: Sequence[RowKey], steps: Steps
 ) -> RowKey | None:
     """Run the first row that no other process works on; None if there is none."""
     for row in rows:
         with try_lock(_lock(row, workspace)) as acquired:
             if acquired:
                 title = f"{experiment.name}, {row.size}, {RowSpec.parse(row.method).title}, seed {row.seed}"
-                with steps.step(title, weights[row]) as workspace.progress:
+                with steps.step(title, _weight(experiment, row)) as workspace.progress:
                     if row not in results.refresh():  # another process may have finished it
                         results.add(ResultRow(*row, _measure(experiment, workspace, row)))
                 return row
     return None
+
+
+def _weight(experiment: Experiment, row: RowKey) -> float:
+    return experiment.seconds.get(row.method, 1.0)
 
 
 def _measure(experiment: Experiment, workspace: Workspace, row: RowKey) -> Json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -14,8 +13,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.data.sources import read_rows
 from unbottle.eval import Documents, Examples, score_examples, summary_loss, tagger, write_summaries
-from unbottle.experiments.language_tables import median_times, metric_panels, num_parameters, plot_size_curve
-from unbottle.experiments.paper import SUMMARIES, SUMMARY_COLUMNS
+from unbottle.experiments.figures import MetricPanels, plot_size_curve
+from unbottle.experiments.language_tables import forward_times, num_parameters
+from unbottle.experiments.paper import SUMMARIES
 from unbottle.experiments.presets import Json
 from unbottle.experiments.results import Column, Experiment, RowKey
 from unbottle.experiments.workspace import EvalWindows, SummaryWorkspace
@@ -80,29 +80,12 @@ def time_metrics(workspace: SummaryWorkspace, model: PreTrainedModel, size: str)
     batch = [*workspace.tokenized_pairs(test, plain, workspace.tokenizer_of(size))]
     sources = [pair["input_ids"] for pair in batch]
     inputs = {
-        "input_ids": pad_sequence(sources, batch_first=True).to(plain.device),
-        "attention_mask": pad_sequence([torch.ones_like(ids) for ids in sources], batch_first=True).to(plain.device),
-        "decoder_input_ids": pad_sequence([pair["labels"] for pair in batch], batch_first=True).to(plain.device),
+        "input_ids": pad_sequence(sources, batch_first=True),
+        "attention_mask": pad_sequence([torch.ones_like(ids) for ids in sources], batch_first=True),
+        "decoder_input_ids": pad_sequence([pair["labels"] for pair in batch], batch_first=True),
     }
-
-    def forward(model: PreTrainedModel) -> None:
-        with torch.no_grad():
-            model(**inputs, use_cache=False)
-        if on_gpu:
-            torch.cuda.synchronize()
-
-    on_gpu = plain.device.type == "cuda"
-    medians = median_times({"model": partial(forward, model), "plain": partial(forward, plain)}, wall=on_gpu)
-    return {"time": medians["model"] / medians["plain"], "milliseconds": 1000 * medians["model"] / len(batch)}
-
-
-def size_and_loss(paper: Mapping[str, Mapping[str, tuple[float, ...]]]) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Only these two columns of the paper's tables."""
-    columns = [SUMMARY_COLUMNS.index(name) for name in ("Size", "Loss")]
-    return {
-        size: {method: tuple(numbers[column] for column in columns) for method, numbers in rows.items()}
-        for size, rows in paper.items()
-    }
+    times = forward_times({"model": model, "plain": plain}, inputs)
+    return {"time": times["model"] / times["plain"], "milliseconds": 1000 * times["model"] / len(batch)}
 
 
 SUMMARIZATION = Experiment(
@@ -137,19 +120,15 @@ SUMMARIZATION = Experiment(
         Column("Repeated sentences", "repeated-sentences", 3, SOURCE),
         Column("Length", "length", 1, SOURCE),
     ),
-    paper_columns=SUMMARY_COLUMNS,
-    paper_by_data=SUMMARIES,
-    plot=partial(
-        metric_panels,
-        title="Summaries (tb:summarization, tb:summarization_other_news, tb:summarization_other_types)",
-        metrics={
+    paper=SUMMARIES,
+    plot=MetricPanels(
+        "Summaries (tb:summarization, tb:summarization_other_news, tb:summarization_other_types)",
+        {
             "loss": ("padded loss", ("Loss",)),
-            **{name: (key, (name,)) for name, key in (("R1", "r1"), ("R2", "r2"), ("R1P", "r1p"), ("CIDEr", "cider"))},
-            **{name: (name.lower(), (name,)) for name in ("NIST", "FactCC", "MAUVE")},
+            **{name: (name.lower(), (name,)) for name in ("R1", "R2", "R1P", "CIDEr", "NIST", "FactCC", "MAUVE")},
         },
         baseline="softmax",
     ),
-    time="preset cpu: 20 rows of about 5 minutes on two cores, after two backbones of 15 minutes",
     note="Loss: the paper's, per position of summaries padded to 128 tokens; the padding is taken as known (the "
     "authors train on it, we do not). Per token, and perplexity: of the tokens of all reference summaries of the test "
     "part, and of those that are in the document or not. Time: CPU time of a forward pass "
@@ -168,8 +147,7 @@ T5_SIZE_CURVE = Experiment(
     sizes=lambda preset: preset.curve,
     columns=(Column("Size", "size"), Column("Loss", "padded loss", 3), Column("per token", "loss", 3)),
     paper_columns=("Size", "Loss"),
-    paper_by_data={data: size_and_loss(paper) for data, paper in SUMMARIES.items()},
+    paper=SUMMARIES,
     plot=partial(plot_size_curve, key="padded loss"),
-    time="preset cpu: 18 rows of about 4 minutes on two cores, after three backbones of 15 minutes",
     note="The paper's figure is of CNN/DM; the paper's columns here are from its tables for this data set.",
 )

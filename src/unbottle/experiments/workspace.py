@@ -6,7 +6,6 @@ what another process is already making. A folder that was made with other settin
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,19 +41,26 @@ from unbottle.experiments.corpora import (
     train_tokenizer,
     training_texts,
 )
-from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Backbone, Json, LanguagePreset, Preset, SummaryPreset
+from unbottle.experiments.presets import (
+    CONTENT,
+    PRESETS,
+    SUMMARY_PRESETS,
+    Backbone,
+    Json,
+    LanguagePreset,
+    Preset,
+    SummaryPreset,
+    same_settings,
+)
 from unbottle.experiments.row_spec import RowSpec
 from unbottle.files import explain_full_disk, file_lock, read_json, write_json
 from unbottle.hf.pretrained import NO_CODE, SAFE, prefix_of
 from unbottle.hub_access import quick_hub
-from unbottle.progress import Progress
+from unbottle.progress import Progress, portion, silent
 from unbottle.train import Settings, SummarizeSettings, train_lm, train_summarize
-from unbottle.train.callbacks import silent
 from unbottle.train.divergence import DivergenceError
 from unbottle.train.presets import RunSettings
 
-CONTENT = "content"  # key of the hash of the data
-ADDED = {"table", "epochs", "curve_epochs", "draws"}  # settings of presets that files of earlier versions lack
 Value = TypeVar("Value")
 EvalWindows = Sequence[Mapping[str, torch.Tensor]]
 Data: TypeAlias = "Dataset | datasets.Dataset"  # windows or sentences; pairs of document and summary
@@ -67,11 +73,6 @@ class Workspace(ABC):
     auto_class: ClassVar[type[AutoModelForCausalLM | AutoModelForSeq2SeqLM]]
     settings_file: ClassVar[str] = "lab.json"
     preset: Preset
-
-    @property
-    def form(self) -> str:
-        """Parameterisation of the heads whose rows do not name one."""
-        return "paper"
 
     def __init__(
         self, folder: Path, preset: Preset, data: str, *, progress: Progress = silent, threads: int | None = None
@@ -86,7 +87,7 @@ class Workspace(ABC):
         with file_lock(folder / ".lab.lock"):
             self._refuse_other_settings()
             if not (folder / self.settings_file).exists() or not self._holds_work():
-                write_json(folder / self.settings_file, self.identity)
+                write_json(folder / self.settings_file, self.settings)
 
     # -- settings
 
@@ -96,11 +97,6 @@ class Workspace(ABC):
         content = content_hash(self.data)
         return {"preset": self.preset.to_dict(), "data": Path(self.data).name} | ({CONTENT: content} if content else {})
 
-    @property
-    def identity(self) -> Json:
-        """What the settings file of this folder holds."""
-        return self.settings
-
     @classmethod
     def suffix(cls, data: str) -> str:
         """What folders of these data are called beside the name of the experiment; empty if there is one data set."""
@@ -108,7 +104,7 @@ class Workspace(ABC):
 
     def _refuse_other_settings(self) -> None:
         path = self.folder / self.settings_file
-        if path.exists() and not same_settings(read_json(path), self.identity) and self._holds_work():
+        if path.exists() and not same_settings(read_json(path), self.settings) and self._holds_work():
             raise ValueError(self.refusal)
 
     @property
@@ -221,7 +217,7 @@ class Workspace(ABC):
         with quick_hub(base):
             model = self.auto_class.from_pretrained(base, **SAFE)
         torch.manual_seed(seed)
-        return spec.attach_head(model, form=self.form, b_ptr=self.preset.b_ptr.get(size))
+        return spec.attach_head(model, form=self.preset.form, b_ptr=self.preset.b_ptr.get(size))
 
     @classmethod
     def load(cls, path: Path | str) -> PreTrainedModel:
@@ -266,40 +262,6 @@ class Workspace(ABC):
                 what = "training" if hasattr(model, "head") else f"training the backbone {size}"
                 self.fit(model, data(), replace(settings, output=str(folder)), size, self.labelled(what))
         return folder / "model"
-
-
-def portion(progress: Progress, start: float, weight: float, total: float) -> Progress:
-    """A progress whose whole range is shown as the part of another one from `start` to `start + weight` of `total`."""
-
-    def inner(done: float, of: float, text: str) -> None:
-        share = min(max(done / of, 0.0), 1.0) if of else 0.0
-        progress(start + share * weight, total, text)
-
-    return inner
-
-
-def same_settings(stored: object, settings: Json) -> bool:
-    """Whether settings are equal, whatever presets say about themselves.
-
-    Old files have no hash of the data, nor what presets got later: other backbones, and settings of other experiments.
-    """
-    first, second = json.loads(json.dumps(stored)), json.loads(json.dumps(settings))
-    if not isinstance(first, dict):
-        return False
-    if CONTENT not in first:
-        second.pop(CONTENT, None)
-    old, new = first.get("preset"), second.get("preset")
-    if isinstance(old, dict) and isinstance(new, dict):
-        for values in (old, new):
-            values.pop("about", None)
-            values.pop("data", None)  # the default of --data; what was used stands beside the preset
-            if not values.get("b_ptr"):  # attach's, as in all earlier files
-                values.pop("b_ptr", None)
-        for name in ADDED - {*old}:
-            new.pop(name, None)
-        if isinstance(old.get("backbones"), dict) and isinstance(new.get("backbones"), dict):
-            new["backbones"] = {name: new["backbones"].get(name) for name in old["backbones"]}
-    return bool(first == second)
 
 
 def load_tokenizer(path: Path | str) -> PreTrainedTokenizerBase:

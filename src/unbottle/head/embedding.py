@@ -13,7 +13,20 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbottle.ops import InPlaceLogits, Tape, WeightGradient, Words, dots, product_dtype, wide, widen
+from unbottle.ops import (
+    InPlaceLogits,
+    Tape,
+    WeightGradient,
+    Words,
+    as_columns,
+    dots,
+    linear,
+    multiplies_as_columns,
+    product_dtype,
+    wide,
+    widen,
+    without_gradients,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +64,7 @@ class Embedding:
 
     def products(self, f: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Dot products with all words; a subclass whose weight is elsewhere replaces this one and `products_at`."""
-        return F.linear(f, self.weight) if self.kernel is None else self.kernel(f)
+        return linear(f, self.weight) if self.kernel is None else self.kernel(f)
 
     def products_at(self, f: Float[Tensor, "B T D"], ids: Int[Tensor, "B #T S"]) -> Float[Tensor, "B T S"]:
         """Dot products with some words."""
@@ -81,7 +94,7 @@ class Products:
         self.weight = embedding.weight if weight is None else weight
         self.products: list[tuple[Tensor, Tensor | None, InPlaceLogits]] = []
 
-    @torch.no_grad()
+    @without_gradients
     def logits(self, f: Float[Tensor, "B T D"]) -> InPlaceLogits:
         """f . w_x for the whole vocabulary."""
         size, dtype, low = len(self.weight), wide(f.dtype), product_dtype(self.weight)
@@ -90,6 +103,8 @@ class Products:
         values = buffer[:, :size]
         if self.embedding.kernel is not None:
             values.copy_(self.embedding.kernel(rows))
+        elif multiplies_as_columns(rows, self.weight):
+            values.copy_(as_columns(rows, self.weight).mT)
         elif low == dtype:
             torch.mm(rows, self.weight.mT, out=values)
         elif rows.is_cuda and self.weight.dtype == low:  # the one device whose products of halves come in float32

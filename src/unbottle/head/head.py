@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from unbottle.head import validation
@@ -33,9 +33,7 @@ from unbottle.head.multi_input import Windows
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
 from unbottle.head.tokens import Readers, Tokens
 from unbottle.method import LETTERS
-from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, wide
-
-WINDOW = ("layers", "mask", "documents")  # what of a past Mi reads
+from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, wide, without_gradients
 
 
 class Prediction(NamedTuple):
@@ -45,6 +43,16 @@ class Prediction(NamedTuple):
     losses: Float[Tensor, "B T"] | None = None  # of each position, 0 where there is no label
     logits: Float[Tensor, "B T V"] | None = None  # or log-probabilities: see `Distribution.scores`
     distribution: Distribution | None = None
+
+
+class Read(NamedTuple):
+    """What `Head.read` makes of some positions."""
+
+    q: Float[Tensor, "B T Q"]
+    positions: Int[Tensor, " T"]  # counted from the first position the head ever saw
+    documents: Int[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"]  # False on padding
+    before: Float[Tensor, "B T D"] | None  # wbwR: see `Inputs.before`
 
 
 Watch = Callable[[Inputs, Distribution], None]
@@ -191,7 +199,7 @@ class Head(Learnt):
         """Weights that `distribution` uses itself: of the gate, of the prior."""
         return [weight for module in (self.gate, self.prior) if module is not None for weight in module.weights]
 
-    @torch.no_grad()
+    @without_gradients
     def logits(
         self, x: Inputs, labels: Shaped[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T"] | None]:
@@ -248,8 +256,7 @@ class Head(Learnt):
         scans = validation.scans(states.ids, strict=self.strict)
         if scans:
             validation.scan_states(states, embedding.vocabulary)
-        for name, weight in () if torch.compiler.is_compiling() else self.named_parameters():
-            validation.check_whole(f"head.{name}", weight)
+        validation.check_parameters(self)
         own = next(self.parameters(), None)
         validation.check_dtype("layers", states.layers, own)
         if self.reads_source(knobs):
@@ -265,36 +272,53 @@ class Head(Learnt):
             if source is not None:
                 validation.check_finite("source states", source.states)
         past = Past() if past is None else past
-        documents, start = _documents(states, past), past.known_length
+        start = past.known_length
+        read = self.read(states, past)
+        return replace(
+            self._inputs(read.q, read.positions, start, past.tensors, (read.documents, read.mask), embedding, knobs),
+            source=self._source(source, past) if self.reads_source(knobs) else None,
+            before=read.before,
+            second_pass=second_pass,
+        )
+
+    def read(self, states: States, past: Past) -> Read:
+        """q of some positions, which the past remembers from now on. Nothing is checked: see `inputs`."""
+        documents = _documents(states, past)
         positions = past.advance(states.ids.shape[1], states.ids.device)
         mask = torch.ones_like(states.ids, dtype=torch.bool) if states.mask is None else states.mask
-        seen = past.push(
+        past.push(
             ids=states.ids,
             mask=mask,
             readable=mask if states.readable is None else states.readable,
             documents=documents,
         )
-        h = states.layers[:, :, 0]
-        q, before = h, None
+        windows = None
         if self.L_h is not None:
             past.push(layers=self.L_h.read(states.layers))
-            reach = len(positions) + self.L_h.window - 1
-            layers, recent_mask, recent_documents = (past.recent(name, reach) for name in WINDOW)
-            windows = Windows.of(layers, recent_mask, recent_documents, self.L_h.window)
-            q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
-        keys = past.push(**{name: self.L[name](q) for name in self.context_keys})
-        return replace(
-            self._inputs(q, positions, start, seen | keys, (documents, mask), embedding, knobs),
-            source=self._source(source, past) if self.reads_source(knobs) else None,
-            before=before,
-            second_pass=second_pass,
-        )
+            layers, recent, their_documents = (
+                past.recent(name, len(positions) + self.L_h.window - 1) for name in ("layers", "mask", "documents")
+            )
+            windows = Windows.of(layers, recent, their_documents, self.L_h.window)
+        q, before = self.widen(states.layers[:, :, 0], windows)
+        past.push(**self.keys(q))
+        return Read(q, positions, documents, mask, before)
+
+    def widen(self, h: Float[Tensor, "B T D"], windows: Windows | None) -> tuple[Tensor, Tensor | None]:
+        """q of some positions, with Mi by way of windows of what `L_h.read` gives; and `Inputs.before` for wbwr."""
+        if self.L_h is None or windows is None:
+            return h, None
+        q, before = self.L_h(h, windows, carry=self.config.method.wbwr is not None)
+        return q, before
+
+    def keys(self, q: Float[Tensor, "B T Q"]) -> dict[str, Float[Tensor, "B T D"]]:
+        """What partitions remember of positions with these q."""
+        return {name: self.L[name](q) for name in self.context_keys}
 
     def resume(
         self, q: Float[Tensor, "B T Q"], past: Past, embedding: Embedding, *, knobs: Knobs | None = None
     ) -> Inputs:
         """The inputs at the last T positions of a past, whose q is known: for engines, which choose rows to predict at
-        after all states were read. Not for wbwr, nor for what reads an encoder input."""
+        after `widen` and `keys`. Not for wbwr, nor for what reads an encoder input."""
         knobs = self.knobs if knobs is None else knobs
         self.check_knobs(knobs)
         start = len(past) - q.shape[1]

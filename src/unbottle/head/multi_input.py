@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbottle.ops import widen
+from unbottle.ops import linear, widen
 from unbottle.ops.device import at_once
 
 EPS = 1e-6  # a state of zeros stays one
@@ -25,6 +25,8 @@ class MultiInput(nn.Module):
     With `unit` the states of the block are read at length sqrt(D), whatever their own. With a `divisor` the weights are
     so many times as large, and the products divided by it: the start is the same, the steps of training are not.
     """
+
+    kernel: Callable[[Tensor], Tensor] | None = None  # whole block -> its products without gradients, for engines
 
     def __init__(self, size: int, layers: int, window: int, *, unit: bool = False, divisor: float = 1.0) -> None:
         super().__init__()
@@ -66,8 +68,10 @@ class MultiInput(nn.Module):
 
     def _products(self, states: Float[Tensor, "B T L W D"], first: int) -> Float[Tensor, "B T D"]:
         """sum_{m,i} L^h_{m,i} h_{t-i}^{M-m}, where the states begin with those of the offset i = first."""
+        if self.kernel is not None and states.shape[3] == self.window:
+            return widen(self.kernel(states.flatten(2)))
         weight = self.weight.unflatten(1, (self.layers, self.window, -1))
-        return widen(F.linear(states.flatten(2), weight[:, :, first : first + states.shape[3]].flatten(1)))
+        return widen(linear(states.flatten(2), weight[:, :, first : first + states.shape[3]].flatten(1)))
 
 
 BLOCK = 2**23  # numbers of windows that are written out at once
@@ -78,28 +82,31 @@ class Windows:
     """The states that the block of each position reads: those of t, t-1, ..., t-W+1."""
 
     layers: Float[Tensor, "B R L D"]  # R = W - 1 + T
-    real: Bool[Tensor, "B T W"]  # zeros stand for padding and for states of another document
+    window: int  # W
+    real: Bool[Tensor, "B T W"] | None = (
+        None  # where it is False, zeros are read; None: all layers are read as they are
+    )
 
     @staticmethod
     def of(
         layers: Float[Tensor, "B R L D"], mask: Bool[Tensor, "B R"], documents: Int[Tensor, "B R"], window: int
     ) -> Windows:
-        """Of the last T positions of R = W - 1 + T."""
+        """Of the last T positions of R = W - 1 + T: padding and states of another document are not real."""
         same = documents.unfold(1, window, 1) == documents[:, window - 1 :, None]
-        return Windows(layers, (mask.unfold(1, window, 1) & same).flip(-1))
+        return Windows(layers, window, (mask.unfold(1, window, 1) & same).flip(-1))
 
     @staticmethod
     def single(layers: Float[Tensor, "B T L D"]) -> Windows:
         """Windows of one position each."""
-        return Windows(layers, torch.ones((*layers.shape[:2], 1), dtype=torch.bool, device=layers.device))
+        return Windows(layers, 1)
 
     def parts(self) -> Iterator[Float[Tensor, "B t L W D"]]:
         """The windows written out, by layer and offset, for some positions at a time: they are W times the states."""
-        window = self.real.shape[-1]
-        size = max(1, window * self.layers[:, 0].numel())
+        positions = self.layers.shape[1] - self.window + 1
+        size = max(1, self.window * self.layers[:, 0].numel())
         step = max(1, at_once(BLOCK, self.layers.device) // size)
-        for start in range(0, max(1, self.real.shape[1]), step):
-            real = self.real[:, start : start + step]
-            first, count = start + window - 1, real.shape[1]
-            offsets = [self.layers[:, first - i : first - i + count] for i in range(window)]
-            yield torch.stack(offsets, dim=3).where(real[:, :, None, :, None], 0)
+        for start in range(0, max(1, positions), step):
+            first, count = start + self.window - 1, min(step, positions - start)
+            offsets = [self.layers[:, first - i : first - i + count] for i in range(self.window)]
+            states = torch.stack(offsets, dim=3)
+            yield states if self.real is None else states.where(self.real[:, start : start + count, None, :, None], 0)

@@ -6,14 +6,14 @@ not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from unbottle.ops import float16_widened
+from unbottle.ops import float16_widened, linear
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +95,8 @@ class Projection(nn.Linear):
     W starts as start * [I | 0]: on the h^M part of q, zero on the Mi part; b starts at zero.
     """
 
+    kernel: Callable[[Tensor], Tensor] | None = None  # q -> W q + b without gradients, for engines
+
     def __init__(
         self, in_features: int, out_features: int, *, start: float, bias: bool, divisor: float = 1.0, skip: bool = False
     ) -> None:
@@ -125,7 +127,9 @@ class Projection(nn.Linear):
         return weight, None if self.bias is None else self.bias / self.divisor
 
     def _product(self, input: Tensor) -> Tensor:
+        if self.kernel is not None:
+            return self.kernel(input)
         if self.start in (0.0, 1.0):
-            return super().forward(input)
+            return linear(input, self.weight, self.bias)
         with float16_widened(input, self.weight) as (x, weight):
-            return F.linear(x, weight, None if self.bias is None else self.bias.to(weight.dtype))
+            return linear(x, weight, None if self.bias is None else self.bias.to(weight.dtype))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unbottle.ops import Words, float16_widened, widen
-
-Value = TypeVar("Value")
+from unbottle.ops import Words, float16_widened, is_accelerator, once, widen
 
 
 @dataclass(frozen=True)
@@ -67,19 +64,18 @@ class Tokens:
         readers: Readers | None = None,
     ) -> Tokens:
         """Tokens of a text; what is not readable has no word."""
-        nothing = -1  # no word has this id, so what is not readable is nobody's first occurrence
-        first = first_occurrence(ids.where(readable, nothing), documents)
-        return Tokens(ids.where(readable, 0), first, readable, keys, readers)
+        words = ids.where(readable, -1)  # no word has this id, so what is not readable is nobody's first occurrence
+        return Tokens(words.clamp(min=0), first_occurrence(words, documents), readable, keys, readers)
 
     @property
     def visible(self) -> Bool[Tensor, "B #T N"]:
         """Which tokens each position may read. Built when a method first asks: it is the largest part of a text."""
-        return self._once("visible", self._visible)
+        return once(self, "visible", self._visible)
 
     @property
     def words(self) -> Words:
         """S = {x | x in the text}, each word once."""
-        return self._once("words", self._words)
+        return once(self, "words", self._words)
 
     def _visible(self) -> Tensor:
         return self.readable[:, None] if self.readers is None else self.readable[:, None] & self.readers.mask()
@@ -88,20 +84,10 @@ class Tokens:
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         return Words(self.ids[:, None], self.visible & (self.first == columns)[:, None])
 
-    def _once(self, name: str, compute: Callable[[], Value]) -> Value:
-        """A cached property without a lock, which torch.compile does not know; it drops what is computed twice."""
-        if torch.compiler.is_compiling():
-            return compute()
-        key = f"cached {name}"
-        if key not in self.__dict__:
-            self.__dict__[key] = compute()
-        value: Value = self.__dict__[key]
-        return value
-
     def dot(self, f: Float[Tensor, "B T D"], keys: Float[Tensor, "B N D"]) -> Float[Tensor, "B T N"]:
         """f . key of every token."""
         with float16_widened(f, keys) as (wide, wide_keys):
-            return wide @ wide_keys.mT
+            return wide.bmm(wide_keys.mT)
 
     def rows(self, rows: slice | Tensor) -> Tokens:
         """The same tokens as some positions see them."""
@@ -139,7 +125,17 @@ class Tokens:
 
 def first_occurrence(ids: Int[Tensor, "B N"], group: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
     """Column of the first token with the same id and group: in a stable order, the first of those that are equal."""
-    rank = torch.searchsorted(group.sort(dim=1).values, group.contiguous())  # below N, whatever numbers the groups have
-    words = ids + (rank << 32)
+    if _is_one(group):
+        words = ids
+    else:
+        rank = torch.searchsorted(group.sort(dim=1).values, group.contiguous())  # below N, whatever the numbers are
+        words = ids + (rank << 32)
     ordered, order = words.sort(dim=1, stable=True)
     return order.gather(1, torch.searchsorted(ordered, words))
+
+
+def _is_one(group: Int[Tensor, "B N"]) -> bool:
+    """Whether all are known to be of one group: only looked at where that is cheap."""
+    if torch.compiler.is_compiling() or group.is_meta or is_accelerator(group.device):
+        return False
+    return bool((group == group[:, :1]).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unbottle.head.cache import Past
 from unbottle.head.config import HeadConfig
@@ -78,6 +78,14 @@ def check_dtype(name: str, values: Tensor, own: Tensor | None) -> None:
         raise ValueError(f"{name} are {values.dtype} and this head is {own.dtype}. Cast one: head.to({values.dtype}).")
 
 
+def check_parameters(head: nn.Module) -> None:
+    """No weight of the head is split. There is nothing to look for unless several processes work together."""
+    if torch.compiler.is_compiling() or not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    for name, weight in head.named_parameters():
+        check_whole(f"head.{name}", weight)
+
+
 def check_whole(name: str, weight: Tensor) -> None:
     """The head reads any row of W, and its own weights: a process that holds a part of them (a DTensor) is refused."""
     if (placements := getattr(weight, "placements", None)) is not None:
@@ -123,12 +131,19 @@ def check_ids(name: str, ids: Tensor, readable: Tensor | None, vocabulary: int) 
     """Words of the vocabulary, wherever they are readable."""
     if not ids.numel():
         return
-    words = ids if readable is None else ids.where(readable, 0)
-    for extreme in map(int, words.aminmax()):
-        if not 0 <= extreme < vocabulary:
-            raise ValueError(
-                f"{name} contain {extreme}: the vocabulary has words 0 to {vocabulary - 1}; mask what is padding."
-            )
+    if (extreme := _outside(ids, vocabulary)) is None:
+        return
+    if readable is not None:
+        extreme = _outside(ids.where(readable, 0), vocabulary)
+    if extreme is not None:
+        raise ValueError(
+            f"{name} contain {extreme}: the vocabulary has words 0 to {vocabulary - 1}; mask what is padding."
+        )
+
+
+def _outside(ids: Tensor, vocabulary: int) -> int | None:
+    """The lowest or the highest id, if it is no word of the vocabulary."""
+    return next((extreme for extreme in map(int, ids.aminmax()) if not 0 <= extreme < vocabulary), None)
 
 
 def _skip(values: Tensor) -> bool:

@@ -4,8 +4,8 @@ from unbottle.hf.attach import attach, detach
 from unbottle.hf.explain import Explanation, explain
 from unbottle.hf.head_adapter import load_head, save_head
 from unbottle.hf.knobs import knobs
-from unbottle.hf.loading import load
 from unbottle.hf.parity import UnsupportedArchitectureError
+from unbottle.hf.pretrained import load
 
 __all__ = [
     "Explanation",

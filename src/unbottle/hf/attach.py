@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, TypedDict
+import sys
+from types import ModuleType
+from typing import Any
 
 import torch
+import transformers
+from torch import nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
@@ -14,6 +18,7 @@ from transformers import (
     GenerationMixin,
     PretrainedConfig,
     PreTrainedModel,
+    modeling_utils,
 )
 
 from unbottle.head import Head, HeadConfig
@@ -21,27 +26,17 @@ from unbottle.head.config import CLOSED
 from unbottle.head.projection import DEFAULT_FORM
 from unbottle.head.validation import check_whole
 from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, stored_head, take_off
-from unbottle.hf.integrations.serving import served
 from unbottle.hf.model_with_head import ModelT
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.modeling_causal import CausalHead
 from unbottle.hf.modeling_seq2seq import Seq2SeqHead, remember_source
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference, warn_of_large_steps
-from unbottle.hf.pickling import reduced, register_outputs
 from unbottle.method import Method
 
 _CLASSES: dict[type[PreTrainedModel], type[HeadMixin]] = {}  # the subclass with a head of each class of models
-
-
-class Sizes(TypedDict):
-    """The fields of a head's config that follow from its model."""
-
-    hidden_size: int
-    vocabulary: int
-    encoder_decoder: bool
-    source_size: int | None
-
-
+REGISTRY = "_CAN_RECORD_REGISTRY"  # of transformers: which outputs can be collected, by class
+INSTALLED = "_output_capturing_hooks_installed"  # of transformers: set on a model whose layers have its hooks
+CAPTURING = "output_capturing_hook"  # the local function that transformers registers as a hook
 AUTO_CLASSES: dict[Any, Any] = {
     AutoModelForCausalLM: MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoModelForSeq2SeqLM: MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
@@ -134,7 +129,7 @@ def head_config(model: PreTrainedModel, method: Method, **options: Any) -> HeadC
     return HeadConfig(method=method, **options, **sizes(model))
 
 
-def sizes(model: PreTrainedModel) -> Sizes:
+def sizes(model: PreTrainedModel) -> dict[str, Any]:
     """The fields of a head's config that the model determines."""
     weight = model.get_output_embeddings().weight
     encoder = model.get_encoder() if model.config.is_encoder_decoder else None
@@ -159,7 +154,7 @@ def unbottled(base: type[PreTrainedModel]) -> type[HeadMixin]:
     members = {"base_class": base, "config_class": config_class, "_auto_class": None}
     members |= {"__init__": _init, "__reduce_ex__": _reduce, "__setstate__": _set_state}
     kind: type[HeadMixin] = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
-    served(kind)
+    _add_to_transformers(kind)
     for auto, mapping in AUTO_CLASSES.items():
         if mapping.get(base.config_class, None) is base:
             auto.register(config_class, kind, exist_ok=True)
@@ -182,18 +177,52 @@ def _init(self: HeadMixin, config: PretrainedConfig, *args: object, **kwargs: ob
 
 
 def _reduce(self: HeadMixin, protocol: object) -> tuple[object, ...]:
-    """For pickle and copy: the class is made again from the base class."""
-    return reduced(self, unbottled(self.base_class), _empty)
-
-
-def _set_state(self: HeadMixin, state: dict[str, object]) -> None:
-    super(unbottled(self.base_class), self).__setstate__(state)
-    register_outputs(self)
+    """For pickle and copy: no module holds the class under its name, so it is made again from the base class."""
+    kind: Any = unbottled(self.base_class)
+    _remove_capturing_hooks(self)
+    parts: tuple[object, ...] = super(kind, self).__reduce_ex__(2)
+    if type(self) is not kind:  # a class derived from it, which its own module may hold
+        return parts
+    _, _, *state = parts
+    return _empty, (self.base_class,), *state
 
 
 def _empty(base: type[PreTrainedModel]) -> HeadMixin:
     kind = unbottled(base)
     return kind.__new__(kind)
+
+
+def _set_state(self: HeadMixin, state: dict[str, object]) -> None:
+    """Tell transformers which outputs it can collect, as the constructors do, which unpickling does not call."""
+    super(unbottled(self.base_class), self).__setstate__(state)
+    registry: dict[str, Any] = getattr(modeling_utils, REGISTRY, {})
+    for module in self.modules():
+        if isinstance(module, PreTrainedModel):
+            registry.setdefault(str(type(module)), module._can_record_outputs)
+
+
+def _remove_capturing_hooks(model: nn.Module) -> None:
+    """Take away the hooks that collect hidden states: they are local functions, which pickle cannot write.
+
+    transformers registers them when hidden states are first asked for, as Mi does, and so it will again.
+    """
+    for module in model.modules():
+        if module.__dict__.pop(INSTALLED, False):
+            for part in module.modules():
+                hooks = part._forward_hooks
+                for key in [key for key, hook in hooks.items() if getattr(hook, "__name__", "") == CAPTURING]:
+                    del hooks[key]
+
+
+def _add_to_transformers(model_class: type) -> None:
+    """`transformers serve` takes the class that config.json names from the module transformers, so it must be there.
+
+    That module may exist twice: one of its own files loads it once more, and who imported it before keeps the first.
+    """
+    holders = [getattr(module, "__dict__", {}).get("transformers") for module in [*sys.modules.values()]]
+    for module in [transformers, *holders]:
+        if isinstance(module, ModuleType) and module.__name__ == "transformers":
+            setattr(module, model_class.__name__, model_class)
 
 
 def _install(model: HeadMixin, head: Head) -> None:

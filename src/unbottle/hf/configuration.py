@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
@@ -36,18 +36,8 @@ PLACE, REAL = "use_cache", "base_use_cache"  # where the guard stands, and what 
 GUARD = "this model has a head: load it with unbottle.load"  # which no model's config takes for a bool
 AUTO_MAP = "auto_map"  # what trust_remote_code=True runs; see unbottle.hub
 PREFIX = "Unbottled"  # of the names of classes with a head
-
-
-class NoCode(TypedDict):
-    trust_remote_code: bool
-
-
-class Safe(NoCode):
-    use_safetensors: bool
-
-
-NO_CODE = NoCode(trust_remote_code=False)  # without it transformers asks at the terminal
-SAFE = Safe(trust_remote_code=False, use_safetensors=True)  # no pickle, which runs code when it is read
+NO_CODE: dict[str, Any] = {"trust_remote_code": False}  # without it transformers asks at the terminal
+SAFE = NO_CODE | {"use_safetensors": True}  # no pickle, which runs code when it is read
 
 
 class ConfigFace(Config):

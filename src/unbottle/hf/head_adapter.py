@@ -17,11 +17,11 @@ from transformers.utils import cached_file
 
 from unbottle.head import Head, HeadConfig
 from unbottle.hf.attach import detach, equip, innermost, refuse, sizes, with_head
+from unbottle.hf.checkpoint import refuse_broken_values
 from unbottle.hf.configuration import BASE_NAME, BASE_TYPE, stored_head
 from unbottle.hf.model_card import write_head_card
 from unbottle.hf.model_identity import difference, fingerprint
 from unbottle.hf.model_with_head import ModelT
-from unbottle.hf.weight_checks import refuse_broken_values
 
 CONFIG, WEIGHTS = "head_config.json", "head_model.safetensors"
 PRINT, CHECKSUM = "base_fingerprint", "weights_sha256"

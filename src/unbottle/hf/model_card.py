@@ -44,49 +44,54 @@ FILE = "README.md"
 EMPTY = "This is the model card of a 🤗 transformers model that has been pushed on the Hub."  # what a push writes
 LICENCE = ("license", "license_name", "license_link")
 PLACE = "path/to/this/model"
-TEXT = """# {title}
+TEMPLATE = """---
+{{ card_data }}
+---
 
-{what}: **{title}**, a method of
+# {{ config.method.title }}
+
+{% if alone %}An output layer for {{ base_link or "a local base model" }}{% else %}{{ base_link or "A local base model" }} with another output layer{% endif %}: **{{ config.method.title }}**, a method of
 [Chang et al., Findings of ACL 2023](https://aclanthology.org/2023.findings-acl.805/).
 
 | | |
 |---|---|
-| method | `{method}` |
-| convention | {convention} |
-| form | {form} |
-| model | {model_class} |
-| parameters added | {added:,} |
-| parameters in all | {total:,} |
-| licence of the base model | {licence} |
-"""
-LOAD_MODEL = """
+| method | `{{ config.method }}` |
+| convention | {{ config.convention }} |
+| form | {{ config.form }} |
+| model | {{ model.base_class.__name__ }} |
+| parameters added | {{ "{:,}".format(added) }} |
+| parameters in all | {{ "{:,}".format(model.num_parameters()) }} |
+| licence of the base model | {{ licence }} |
+{% if training %}
+## Training
+
+| | |
+|---|---|
+{% for name, value in training.items() %}| {{ name }} | {{ value.replace("|", "\\\\|") }} |
+{% endfor %}{% endif %}
 ## Load
 
-It needs the library: `pip install unbottle`.
-
-```python
-import unbottle
-
-model = unbottle.load("{place}")
-```
-
-`{auto}.from_pretrained("{place}")` works too, once unbottle is imported. Without it, transformers
-does not know the model type `unbottle`, and stops; the tokenizer loads as any other.
-"""
-LOAD_HEAD = """
-## Load
-
-This is the output layer alone. It needs the library, `pip install unbottle`, and the base model it was trained on; any
+{% if alone %}This is the output layer alone. It needs the library, `pip install unbottle`, and the base model it was trained on; any
 other is refused.
 
 ```python
 import unbottle
-from transformers import {auto}
+from transformers import {{ auto }}
 
-model = {auto}.from_pretrained("{base}")
-unbottle.load_head(model, "{place}")
+model = {{ auto }}.from_pretrained("{{ base_model or 'path/to/the/base/model' }}")
+unbottle.load_head(model, "{{ place }}")
 ```
-"""
+{% else %}It needs the library: `pip install unbottle`.
+
+```python
+import unbottle
+
+model = unbottle.load("{{ place }}")
+```
+
+`{{ auto }}.from_pretrained("{{ place }}")` works too, once unbottle is imported. Without it, transformers
+does not know the model type `unbottle`, and stops; the tokenizer loads as any other.
+{% endif %}"""  # noqa: E501  line breaks would show
 
 
 def write_card(model: ModelWithHead, directory: str | PathLike[str], *, repo_id: str | None = None) -> None:
@@ -103,23 +108,13 @@ def model_card(
     model: ModelWithHead, *, training: TrainingRecord | None = None, repo_id: str | None = None
 ) -> ModelCard:
     """Of a whole model, with the numbers of its training if they are known."""
-    licence = licence_of(base_name(model), online=repo_id is not None)
-    data = _data(model, licence, training, relation="finetune")
-    load = LOAD_MODEL.format(place=repo_id or PLACE, auto=_auto(model.head))
-    what = f"{_base(model)} with another output layer"
-    return _card(data, _about(model, model.head, what, licence) + _training(training) + load)
+    return _card(model, model.head, training, place=repo_id or PLACE, online=repo_id is not None)
 
 
 def write_head_card(model: ModelWithHead, head: Head, directory: Path) -> None:
     """Write the card of a head that is saved without its model, unless the directory has a card."""
-    path = directory / FILE
-    if path.exists():
-        return
-    licence, name = licence_of(base_name(model), online=False), base_name(model)
-    base = name if on_hub(name) else "path/to/the/base/model"
-    load = LOAD_HEAD.format(place="path/to/this/head", auto=_auto(head), base=base)
-    about = _about(model, head, f"An output layer for {_base(model, start=False)}", licence)
-    _card(_data(model, licence, None, relation="adapter"), about + load).save(path)
+    if not (directory / FILE).exists():
+        _card(model, head, None, place="path/to/this/head", alone=True).save(directory / FILE)
 
 
 def base_name(model: ModelWithHead) -> str:
@@ -155,29 +150,47 @@ def licence_of(name: str, *, online: bool) -> dict[str, str]:
     return {key: value for key in LICENCE if isinstance(value := getattr(card.data, key, None), str) and value}
 
 
-def _about(model: ModelWithHead, head: Head, what: str, licence: dict[str, str]) -> str:
-    config = head.config
-    return TEXT.format(
-        title=config.method.title,
-        what=what,
-        method=config.method,
-        convention=config.convention,
-        form=config.form,
-        model_class=model.base_class.__name__,
-        added=sum(parameter.numel() for parameter in head.parameters()),
-        total=model.num_parameters(),
-        licence=licence.get("license_name", licence.get("license", "not known here: see the base model")),
+def _card(
+    model: ModelWithHead,
+    head: Head,
+    training: TrainingRecord | None,
+    *,
+    place: str,
+    alone: bool = False,
+    online: bool = False,
+) -> ModelCard:
+    """`place` is where it is loaded from, `alone` says whether it is a head without its model."""
+    name, config, seq2seq = base_name(model), head.config, head.config.encoder_decoder
+    known, licence = on_hub(name), licence_of(name, online=online)
+    dataset = None if training is None else _dataset(training)
+    data = ModelCardData(
+        base_model=name if known else None,
+        base_model_relation=("adapter" if alone else "finetune") if known else None,
+        **licence,  # type: ignore[arg-type]  # names of the licence, all of them texts
+        datasets=dataset,
+        library_name="unbottle",
+        pipeline_tag=None if seq2seq else "text-generation",
+        tags=["unbottle", "softmax-bottleneck", model.config.model_type],
+        model_name=f"{name if known else model.base_class.__name__} with {config.method.title}",
+        eval_results=_results(training, dataset, seq2seq),
     )
+    card: ModelCard = ModelCard.from_template(
+        data,
+        template_str=TEMPLATE,
+        alone=alone,
+        base_link=f"[{name}](https://huggingface.co/{name})" if known else None,
+        model=model,
+        config=config,
+        added=sum(parameter.numel() for parameter in head.parameters()),
+        licence=licence.get("license_name", licence.get("license", "not known here: see the base model")),
+        training=None if training is None else _training_rows(training),
+        auto="AutoModelForSeq2SeqLM" if seq2seq else "AutoModelForCausalLM",
+        place=place,
+    )
+    return card
 
 
-def _base(model: ModelWithHead, *, start: bool = True) -> str:
-    name = base_name(model)
-    return f"[{name}](https://huggingface.co/{name})" if on_hub(name) else f"{'A' if start else 'a'} local base model"
-
-
-def _training(training: TrainingRecord | None) -> str:
-    if training is None:
-        return ""
+def _training_rows(training: TrainingRecord) -> dict[str, str]:
     rows = {
         "data": _described_data(training),
         "trained": TRAINED[training.train],
@@ -188,8 +201,7 @@ def _training(training: TrainingRecord | None) -> str:
     if training.valid_losses is not None and training.perplexities is not None:
         for name, (before, after) in (("loss", training.valid_losses), ("perplexity", training.perplexities)):
             rows[f"validation {name}, before -> after"] = f"{before:.4f} -> {after:.4f}"
-    lines = ["| {} | {} |".format(name, value.replace("|", r"\|")) for name, value in rows.items()]
-    return "\n".join(["\n## Training\n", "| | |", "|---|---|", *lines, ""])
+    return rows
 
 
 def _described_data(training: TrainingRecord) -> str:
@@ -202,25 +214,6 @@ def _dataset(training: TrainingRecord) -> str | None:
     """Its name on the Hub, without the configuration (owner/name:config)."""
     name = "" if training.data is None else training.data.partition(":")[0]
     return name if name and on_hub(name) else None
-
-
-def _data(
-    model: ModelWithHead, licence: dict[str, str], training: TrainingRecord | None, *, relation: str
-) -> ModelCardData:
-    name, seq2seq = base_name(model), model.head.config.encoder_decoder
-    dataset = None if training is None else _dataset(training)
-    known = on_hub(name)
-    return ModelCardData(
-        base_model=name if known else None,
-        base_model_relation=relation if known else None,
-        **licence,  # type: ignore[arg-type]  # names of the licence, all of them texts
-        datasets=dataset,
-        library_name="unbottle",
-        pipeline_tag=None if seq2seq else "text-generation",
-        tags=["unbottle", "softmax-bottleneck", model.config.model_type],
-        model_name=f"{name if known else model.base_class.__name__} with {model.head.config.method.title}",
-        eval_results=_results(training, dataset, seq2seq),
-    )
 
 
 def _results(training: TrainingRecord | None, dataset: str | None, seq2seq: bool) -> list[EvalResult] | None:
@@ -239,11 +232,3 @@ def _results(training: TrainingRecord | None, dataset: str | None, seq2seq: bool
         )
         for metric, value in metrics.items()
     ]
-
-
-def _auto(head: Head) -> str:
-    return "AutoModelForSeq2SeqLM" if head.config.encoder_decoder else "AutoModelForCausalLM"
-
-
-def _card(data: ModelCardData, text: str) -> ModelCard:
-    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}")

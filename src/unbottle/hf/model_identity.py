@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +23,7 @@ EXACT, HALF = 1e-5, 2.0**-7  # relative differences allowed between two float32 
 ABSOLUTE = 1e-7  # below this, half precision knows no difference
 
 
-class Fingerprint(TypedDict):
-    dtype: str
-    output_embeddings: list[int]
-    weights: dict[str, str]
-
-
-def fingerprint(model: PreTrainedModel) -> Fingerprint:
+def fingerprint(model: PreTrainedModel) -> dict[str, Any]:
     """Weights of the output embeddings and of matrices from the first layer to the last, by name."""
     matrices = _matrices(model)
     names = [name for name, weight in matrices.items() if weight.is_floating_point()]
@@ -41,7 +35,7 @@ def fingerprint(model: PreTrainedModel) -> Fingerprint:
     }
 
 
-def difference(model: PreTrainedModel, stored: Fingerprint) -> str | None:
+def difference(model: PreTrainedModel, stored: Mapping[str, Any]) -> str | None:
     """How this model differs from the one whose fingerprint was stored, in words; None if it does not.
 
     Quantised matrices are passed over: their values say nothing, and the output embeddings are never quantised.

@@ -1,113 +1,67 @@
-"""HeadMixin: what causal and encoder-decoder models with a head have in common, saving and loading included."""
+"""HeadMixin: what causal and encoder-decoder models with a head have in common."""
 
 from __future__ import annotations
 
 import inspect
-import os
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
-from transformers.cache_utils import Cache, DynamicCache, StaticCache
-from transformers.utils import CONFIG_NAME, ModelOutput
+from transformers import GenerationConfig, PreTrainedModel
+from transformers.cache_utils import DynamicCache, StaticCache
+from transformers.utils import ModelOutput
 
-from unbottle.head import Distribution, Embedding, Head, Knobs, Past, Prediction, Source, States
+from unbottle.head import Embedding, Head, Knobs, Past, Prediction, Source, States
 from unbottle.head.inputs import SecondPass
-from unbottle.hf.cache import StaticPast, add_past, find_past, longest
-from unbottle.hf.configuration import NO_CODE, put_on
-from unbottle.hf.integrations.guards import guarded_forward, head_is_active, onloaded
-from unbottle.hf.integrations.peft import WRAPPER, release_output
-from unbottle.hf.knob_scope import call_knobs, current_knobs, knob_scope
-from unbottle.hf.model_card import write_card
+from unbottle.hf.cache import add_past, longest
+from unbottle.hf.checkpoint import Checkpoint
+from unbottle.hf.integrations.guards import WRAPPER, guarded_forward, head_is_active, onloaded, release_output
+from unbottle.hf.knobs import call_knobs, current_knobs, knob_scope
 from unbottle.hf.output_scaling import Quirks
-from unbottle.hf.parity import UnsupportedArchitectureError, calibrate
-from unbottle.hf.weight_checks import (
-    HEAD_WEIGHTS,
-    MISSING,
-    UNEXPECTED,
-    LoadingInfo,
-    loading_problems,
-    refuse_broken_values,
-    refuse_other_sizes,
-    refuse_wrong_weights,
-)
+from unbottle.hf.parity import UnsupportedArchitectureError
 from unbottle.ops import DenseLogits
 
-if TYPE_CHECKING:
-    from typing import Any as Model  # what the mixin is mixed into: a model class
-else:
-    Model = object
+ADVICE = (
+    "the loss was computed without logits, as always in training: they would take batch x positions x vocabulary "
+    "numbers. Call model(..., skip_logits=False) to get them, or model.eval()."
+)
 
 
-class Checkpoint(Model):
-    """A directory that names its head, has a card, and holds weights as safetensors only."""
+class SkippedLogitsError(AttributeError, TypeError):
+    """Logits are used that were not computed."""
 
-    head: Head
 
-    def save_pretrained(
-        self, save_directory: str | os.PathLike[str], is_main_process: bool = True, *args: object, **kwargs: object
-    ) -> None:
-        """As any model's. The config is brought up to date first: models may share one, and heads may change."""
-        put_on(self.config, self.head.config)
-        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
-        if is_main_process and not getattr(self, "_hf_peft_config_loaded", False):  # PEFT saves its adapter only
-            write_card(self, save_directory)
+class SkippedLogits:
+    """A placeholder that raises an error, with advice, when it is used as a tensor.
 
-    def _upload_modified_files(
-        self, working_dir: str | os.PathLike[str], repo_id: str, *args: object, **kwargs: object
-    ) -> object:
-        """The last step of every push, which has just put an empty card into the directory if the Hub had none."""
-        write_card(self, working_dir, repo_id=repo_id)
-        return super()._upload_modified_files(working_dir, repo_id, *args, **kwargs)
+    It is an attribute only. As a mapping, and as a tuple, an output has no logits then: the Trainer, accelerate and
+    distributed wrappers, which gather what outputs contain, treat them as None.
+    """
+
+    def __repr__(self) -> str:
+        return "SkippedLogits()"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # copy, pickle, numpy and others ask what an object can do
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise SkippedLogitsError(f"outputs.logits.{name}: {ADVICE}")
 
     @classmethod
-    def from_pretrained(
-        cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: object, **kwargs: Any
-    ) -> Any:
-        """As any model's, but it never unpickles unless told to by `use_safetensors=False`.
+    def __torch_function__(cls, function: object, types: object, args: object = (), kwargs: object = None) -> NoReturn:
+        raise SkippedLogitsError(f"torch.{getattr(function, '__name__', function)} of outputs.logits: {ADVICE}")
 
-        A head that was saved is there as a whole, or it is refused. Where the checkpoint is one of a plain model and
-        the config was given, the head is fresh and fitted to the model, as attach does.
-        """
-        path, config = pretrained_model_name_or_path, kwargs.get("config")
-        info_wanted = kwargs.pop("output_loading_info", False)
-        subfolder = kwargs.get("subfolder") or ""
-        described = config
-        if config is None and (Path(path) / subfolder / CONFIG_NAME).is_file():
-            described = cls.config_class.from_pretrained(path, subfolder=subfolder, **NO_CODE)
-        if isinstance(described, PretrainedConfig) and not kwargs.get("ignore_mismatched_sizes", False):
-            refuse_other_sizes(path, subfolder, cls, described)
-        is_own = config is None or str(getattr(config, "name_or_path", config)) == str(path)
-        model, info = cls.load_with_info(path, *args, **kwargs)
-        head = {f"{HEAD_WEIGHTS}{name}" for name in model.head.state_dict()}
-        wrong = loading_problems(info, (MISSING, UNEXPECTED), HEAD_WEIGHTS)
-        if not is_own and {*wrong[MISSING]} >= head:
-            wrong[MISSING] = []
-        refuse_wrong_weights(path, wrong)
-        refuse_broken_values(path, model.head.state_dict(prefix=HEAD_WEIGHTS))
-        return (model, info) if info_wanted else model
 
-    @classmethod
-    def load_with_info(cls, *args: object, **kwargs: object) -> tuple[Self, LoadingInfo]:
-        """The model of a checkpoint, whatever is missing there, and what transformers says about its loading."""
-        kwargs.setdefault("use_safetensors", True)
-        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
-        if any(name.startswith(HEAD_WEIGHTS) for name in info["missing_keys"]):
-            calibrate(model)
-        return model, info
+def _refuses(operation: str) -> Callable[..., NoReturn]:
+    def refuse(self: SkippedLogits, *args: object) -> NoReturn:
+        raise SkippedLogitsError(f"{operation} of outputs.logits: {ADVICE}")
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args: object, **kwargs: object) -> nn.Module:
-        """As any model's, and the head's config knows. Fewer words than a reranker's k are refused first."""
-        if new_num_tokens is not None:
-            replace(self.head.config, vocabulary=new_num_tokens)
-        embeddings: nn.Module = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        self.head.config = replace(self.head.config, vocabulary=self.get_output_embeddings().weight.shape[0])
-        put_on(self.config, self.head.config)
-        return embeddings
+    return refuse
+
+
+OPERATIONS = ("getitem", "iter", "len", "float", "array", "add", "sub", "mul", "truediv", "matmul", "neg")
+for _name in OPERATIONS:
+    setattr(SkippedLogits, f"__{_name}__", _refuses(_name))
 
 
 class HeadMixin(Checkpoint):
@@ -127,8 +81,19 @@ class HeadMixin(Checkpoint):
     def _embedding(self) -> Embedding:
         return Quirks.of(self.config).embedding(self)
 
-    def _layers(self, last: Tensor, hidden_states: Sequence[Tensor] | None) -> Tensor:
+    @property
+    def _num_layers(self) -> int:
+        """Of what stands under the head."""
+        return int(self.config.get_text_config().num_hidden_layers)
+
+    def _wanted_layers(self, asked: bool | None = False) -> bool | list[int]:
+        """What to pass as output_hidden_states: all if asked for, else the few that Mi needs."""
+        depth, count = self.head.config.block[0], self._num_layers
+        return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
+
+    def _layers(self, outputs: Any) -> Tensor:
         """B T L D, the last layer first: what the plain output layer would receive, then raw hidden states."""
+        last: Tensor = outputs.last_hidden_state
         scale = Quirks.of(self.config).hidden_scale
         top = last if scale == 1.0 else last * scale
         if last.shape[-1] != self.head.config.hidden_size:
@@ -139,7 +104,7 @@ class HeadMixin(Checkpoint):
         depth, width = self.head.config.block
         if depth == 1:
             return top[:, :, None]
-        below = [*(hidden_states or ())][-depth:-1][::-1]
+        below = [*(outputs.get("hidden_states") or ())][-depth:-1][::-1]
         if len(below) != depth - 1 or not all(state is not None and state.shape == last.shape for state in below):
             raise UnsupportedArchitectureError(
                 f"mi:{depth}x{width} reads {depth} layers, and {self._get_name()} does not return that many of the "
@@ -147,20 +112,15 @@ class HeadMixin(Checkpoint):
             )
         return torch.stack([top, *below], dim=2)
 
-    def _wanted_layers(self, asked: bool | None, count: int) -> bool | list[int]:
-        """What to pass as output_hidden_states: all if asked for, else the few that Mi needs."""
-        depth = self.head.config.block[0]
-        return True if asked else [*range(count - depth, count - 1)] if depth > 1 else False
-
     def _predict(
         self,
         states: States,
         *,
-        past: Past | None,
-        labels: Tensor | None,
-        num_items: Tensor | int | None,
-        logits_to_keep: int | Tensor,
-        skip_logits: bool | None,
+        past: Past | None = None,
+        labels: Tensor | None = None,
+        num_items: Tensor | int | None = None,
+        logits_to_keep: int | Tensor = 0,
+        skip_logits: bool | None = None,
         keep_distribution: bool = False,
         source: Source | None = None,
         second_pass: SecondPass | None = None,
@@ -169,6 +129,9 @@ class HeadMixin(Checkpoint):
         """Call the head: the loss, and what the model returns as its logits at the positions to keep."""
         if skip_logits is None:
             skip_logits = self.training and self.head.path != "dense" and not keep_distribution
+        output = "distribution" if keep_distribution else "logits"
+        if labels is not None and skip_logits:
+            output = "loss"
         positions: slice | Tensor | None = None
         if isinstance(logits_to_keep, int):
             positions = slice(-logits_to_keep, None)
@@ -185,33 +148,41 @@ class HeadMixin(Checkpoint):
                 labels=None if labels is None else labels.to(states.layers.device),
                 num_items=num_items.to(states.layers.device) if isinstance(num_items, Tensor) else num_items,
                 positions=positions,
-                output="loss"
-                if labels is not None and skip_logits
-                else "distribution"
-                if keep_distribution
-                else "logits",
+                output=output,
             )
         if prediction.logits is None:
             return prediction
         return prediction._replace(logits=_of_each_row(prediction.logits.to(states.layers.dtype), logits_to_keep))
 
     @staticmethod
-    def _add_partitions(output: ModelOutput, distribution: Distribution | None, logits_to_keep: int | Tensor) -> None:
-        """output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names."""
-        if distribution is None:
-            raise ValueError("output_partitions=True with skip_logits=True: partitions are returned for every logit.")
-        writer, names = DenseLogits.of(distribution.logits[0]).writers()
-        output["partitions"], output["partition_names"] = _of_each_row(writer, logits_to_keep), names
+    def _output(
+        kind: type[ModelOutput],
+        prediction: Prediction,
+        logits_to_keep: int | Tensor,
+        *,
+        output_partitions: bool,
+        output_distribution: bool = False,
+        **fields: object,
+    ) -> Any:
+        """What the model returns. Where logits were skipped, a placeholder says so; a compiled graph leaves None there.
 
-    # -- the cache
+        output_partitions: who wrote the logit of each word last (B T V, int8), an index into the names.
+        """
+        output = kind(loss=prediction.loss, logits=prediction.logits, **fields)
+        if prediction.logits is None and not torch.compiler.is_compiling():
+            object.__setattr__(output, "logits", SkippedLogits())
+        if output_distribution:
+            output["distribution"] = prediction.distribution
+        if output_partitions:
+            if prediction.distribution is None:
+                raise ValueError(
+                    "output_partitions=True with skip_logits=True: partitions are returned for every logit."
+                )
+            writer, names = DenseLogits.of(prediction.distribution.logits[0]).writers()
+            output["partitions"], output["partition_names"] = _of_each_row(writer, logits_to_keep), names
+        return output
 
-    def _past(self, cache: Cache | None) -> Past | None:
-        """The head's own past, kept in the model's cache. Called after the backbone, which may have made its layers."""
-        return None if cache is None else add_past(cache)
-
-    @staticmethod
-    def _past_before(cache: Cache | None) -> Past | None:
-        return None if cache is None else find_past(cache)
+    # -- generation
 
     def _prepare_cache_for_generation(
         self,
@@ -232,26 +203,11 @@ class HeadMixin(Checkpoint):
             add_past(cache, max(max_cache_length, *(longest(layer) for layer in own.layers)))
 
     def prepare_inputs_for_generation(
-        self,
-        input_ids: Tensor,
-        next_sequence_length: Any = None,  # int; transformers 5.12 gives a tensor too
-        past_key_values: Cache | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        is_first_iteration: bool | None = False,
-        **kwargs: Any,
+        self, input_ids: Tensor, *, inputs_embeds: Tensor | None = None, **kwargs: Any
     ) -> dict:
         """As the model's own, and the two-dimensional mask goes along: the head needs it, whatever attention gets."""
-        mask = kwargs.get("decoder_attention_mask") if self.config.is_encoder_decoder else attention_mask
-        prepared: dict = super().prepare_inputs_for_generation(
-            input_ids,
-            next_sequence_length=next_sequence_length,
-            past_key_values=past_key_values,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            is_first_iteration=is_first_iteration,
-            **kwargs,
-        )
+        prepared: dict = super().prepare_inputs_for_generation(input_ids, inputs_embeds=inputs_embeds, **kwargs)
+        mask = kwargs.get("decoder_attention_mask" if self.config.is_encoder_decoder else "attention_mask")
         if mask is None:
             inputs = [prepared.get(name) for name in ("decoder_input_ids", "input_ids", "inputs_embeds")]
             shape = next(tensor.shape[:2] for tensor in inputs if tensor is not None)
@@ -332,37 +288,3 @@ def _of_each_row(values: Tensor, logits_to_keep: int | Tensor) -> Tensor:
         return values
     by_mask = logits_to_keep.dtype == torch.bool
     return values[logits_to_keep] if by_mask else values.take_along_dim(logits_to_keep[..., None], dim=1)
-
-
-def padding_mask(
-    mask: object, context_mask: Tensor | None, name: str, *, past: Past | None, documents: Tensor | None
-) -> Tensor | None:
-    """Which new positions are no padding: `context_mask`, a mask of two dimensions, or what one of four says.
-
-    A head reads the earlier words of its document, so a mask of four dimensions must let attention see the same: it is
-    refused where it does not, because the words would be those of other positions.
-    """
-    if context_mask is not None:
-        return context_mask
-    if mask is None or (isinstance(mask, Tensor) and mask.ndim == 2):
-        return mask
-    if not isinstance(mask, Tensor) or mask.ndim != 4 or torch.compiler.is_compiling():
-        shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(
-            f"{name} is {shape}: the head needs to know padding; give context_mask (batch, positions) too."
-        )
-    seen = (mask if mask.dtype == torch.bool else mask == 0)[:, 0]  # B T N
-    count = seen.shape[1]
-    start = len(past) if isinstance(past, StaticPast) else seen.shape[2] - count
-    new = seen[:, :, start : start + count]
-    real = new.diagonal(dim1=1, dim2=2)
-    expected = real[:, None] & torch.ones_like(new[0]).tril()
-    if documents is not None:
-        expected = expected & (documents[:, None] == documents[..., None])
-    if not torch.equal(new & real[..., None], expected & real[..., None]):
-        raise ValueError(
-            f"{name} of four dimensions lets positions see other words than those before them, which is what the head "
-            "reads. Give context_mask (batch, positions) to say that this is meant, and position_ids that start again "
-            "at each document."
-        )
-    return real

@@ -9,13 +9,12 @@ from typing import Any
 from torch import Tensor
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOutputWithPast
-from transformers.utils import can_return_tuple
+from transformers.utils import ModelOutput, can_return_tuple
 
-from unbottle.hf.cache import refuse_foreign
-from unbottle.hf.head_inputs import documents_of, packed, refuse_empty, states
-from unbottle.hf.knob_scope import call_knobs
-from unbottle.hf.modeling import HeadMixin, padding_mask
-from unbottle.hf.outputs import shifted, without_logits
+from unbottle.hf.cache import add_past, find_past, refuse_foreign
+from unbottle.hf.head_inputs import documents_of, packed, padding_mask, refuse_empty, shifted, states
+from unbottle.hf.knobs import call_knobs
+from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.second_pass import SecondPass, refuse_second_pass
 
 
@@ -67,7 +66,7 @@ class CausalHead(HeadMixin):
         shift_labels: Tensor | None = kwargs.pop("shift_labels", None)
         knobs = call_knobs(self, copy_bias, source_only, always_allowed)
         knobs.refuse_training(labels is not None or shift_labels is not None)
-        before = self._past_before(past_key_values)
+        before = None if past_key_values is None else find_past(past_key_values)
         documents = documents_of(position_ids, before, kwargs)
         mask = padding_mask(attention_mask, context_mask, "attention_mask", past=before, documents=documents)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
@@ -83,24 +82,22 @@ class CausalHead(HeadMixin):
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
             use_cache=True if two_stages else use_cache,
-            output_hidden_states=self._wanted_layers(asked, self.config.get_text_config().num_hidden_layers),
+            output_hidden_states=self._wanted_layers(asked),
             **kwargs,
         )
         cache = outputs.get("past_key_values")
-        past = self._past(cache)
+        past = None if cache is None else add_past(cache)
         second_pass = None
         if two_stages:
             refuse_second_pass(self, cache)
             assert past is not None
             second_pass = SecondPass(self, cache, past)
-        layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
         known = input_ids if context_ids is None else context_ids
         knobs.refuse_embeddings(known)
-        here = states(layers, known, mask, documents, past=past)
         if labels is not None and shift_labels is None:
             shift_labels = shifted(labels)
         prediction = self._predict(
-            here,
+            states(self._layers(outputs), known, mask, documents, past=past),
             past=past,
             labels=shift_labels,
             num_items=num_items_in_batch,
@@ -110,25 +107,26 @@ class CausalHead(HeadMixin):
             second_pass=second_pass,
             knobs=knobs,
         )
-        result = {
-            "loss": prediction.loss,
-            "logits": prediction.logits,
-            "past_key_values": None if use_cache is False else cache,
-            "hidden_states": outputs.get("hidden_states") if asked else None,
-            "attentions": outputs.get("attentions"),
-        }
-        predicted: Any
-        if outputs.get("router_logits") is None:
-            predicted = CausalLMOutputWithPast(**result)
-        else:
-            predicted = self._with_router(result, outputs.router_logits, attention_mask, kwargs)
-        if prediction.logits is None:
-            without_logits(predicted)
-        if output_distribution:
-            predicted["distribution"] = prediction.distribution
-        if output_partitions:
-            self._add_partitions(predicted, prediction.distribution, logits_to_keep)
-        return predicted
+        kind: type[ModelOutput] = CausalLMOutputWithPast
+        router = {}
+        if outputs.get("router_logits") is not None:
+            kind = MoeCausalLMOutputWithPast
+            aux = self._load_balancing_loss(outputs.router_logits, attention_mask, kwargs)
+            router = {"aux_loss": aux, "router_logits": outputs.router_logits}
+            if aux is not None and prediction.loss is not None:
+                weight = self.config.get_text_config().router_aux_loss_coef
+                prediction = prediction._replace(loss=prediction.loss + weight * aux.to(prediction.loss.device))
+        return self._output(
+            kind,
+            prediction,
+            logits_to_keep,
+            output_partitions=output_partitions,
+            output_distribution=output_distribution,
+            past_key_values=None if use_cache is False else cache,
+            hidden_states=outputs.get("hidden_states") if asked else None,
+            attentions=outputs.get("attentions"),
+            **router,
+        )
 
     def _without_cache(self, use_cache: bool | None, two_stages: bool) -> bool:
         """Where there is a cache, transformers lets the documents of a packed row attend to each other."""
@@ -139,13 +137,12 @@ class CausalHead(HeadMixin):
             )
         return False
 
-    def _with_router(self, result: dict, router_logits: Any, mask: object, kwargs: dict) -> MoeCausalLMOutputWithPast:
-        """The load-balancing loss that the model's own class adds, by the model's own function."""
-        config, aux = self.config.get_text_config(), None
+    def _load_balancing_loss(self, router_logits: Any, mask: object, kwargs: dict) -> Tensor | None:
+        """What the model's own class adds to its loss, by the model's own function; None where nobody asks for it."""
+        config = self.config.get_text_config()
         balance = getattr(sys.modules[self.base_class.__module__], "load_balancing_loss_func", None)
-        if kwargs.get("output_router_logits", getattr(config, "output_router_logits", False)) and balance is not None:
-            experts = next(getattr(config, n) for n in ("num_local_experts", "num_experts") if hasattr(config, n))
-            aux = balance(router_logits, experts, config.num_experts_per_tok, mask)
-            if result["loss"] is not None:
-                result["loss"] = result["loss"] + config.router_aux_loss_coef * aux.to(result["loss"].device)
-        return MoeCausalLMOutputWithPast(**result, aux_loss=aux, router_logits=router_logits)
+        if balance is None or not kwargs.get("output_router_logits", getattr(config, "output_router_logits", False)):
+            return None
+        experts = next(getattr(config, n) for n in ("num_local_experts", "num_experts") if hasattr(config, n))
+        loss: Tensor = balance(router_logits, experts, config.num_experts_per_tok, mask)
+        return loss

@@ -13,11 +13,10 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import ModelOutput, can_return_tuple
 
 from unbottle.head import Source
-from unbottle.hf.cache import refuse_foreign
-from unbottle.hf.head_inputs import refuse_empty, states
-from unbottle.hf.knob_scope import call_knobs
-from unbottle.hf.modeling import HeadMixin, padding_mask
-from unbottle.hf.outputs import without_logits
+from unbottle.hf.cache import add_past, find_past, refuse_foreign
+from unbottle.hf.head_inputs import padding_mask, refuse_empty, states
+from unbottle.hf.knobs import call_knobs
+from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.second_pass import refuse_second_pass
 
 TO_ENCODER = ("global_attention_mask",)  # what encoders take besides: LED's
@@ -91,7 +90,7 @@ class Seq2SeqHead(HeadMixin):
             refuse_second_pass(self, past_key_values)
         knobs = call_knobs(self, copy_bias, source_only, always_allowed)
         knobs.refuse_training(labels is not None)
-        before = self._past_before(past_key_values)
+        before = None if past_key_values is None else find_past(past_key_values)
         mask = padding_mask(decoder_attention_mask, context_mask, "decoder_attention_mask", past=before, documents=None)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         attentions = {} if output_attentions is None else {"output_attentions": output_attentions}
@@ -119,17 +118,15 @@ class Seq2SeqHead(HeadMixin):
             encoder_hidden_states=source.states,
             encoder_attention_mask=attention_mask,
             use_cache=use_cache,
-            output_hidden_states=self._wanted_layers(asked, self._num_decoder_layers()),
+            output_hidden_states=self._wanted_layers(asked),
             return_dict=True,
             **attentions,
         )
         cache = outputs.get("past_key_values")
-        past = self._past(cache)
-        layers = self._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
+        past = None if cache is None else add_past(cache)
         start = self.config.pad_token_id
-        here = states(layers, decoder_input_ids, mask, None, past=past, unreadable_start=start)
         prediction = self._predict(
-            here,
+            states(self._layers(outputs), decoder_input_ids, mask, None, past=past, unreadable_start=start),
             past=past,
             labels=labels,
             num_items=num_items_in_batch,
@@ -139,23 +136,19 @@ class Seq2SeqHead(HeadMixin):
             source=source,
             knobs=knobs,
         )
-        result = {
-            "loss": prediction.loss,
-            "logits": prediction.logits,
-            "past_key_values": cache,
-            "decoder_hidden_states": outputs.get("hidden_states") if asked else None,
-            "decoder_attentions": outputs.get("attentions"),
-            "cross_attentions": outputs.get("cross_attentions"),
-            "encoder_last_hidden_state": source.states,
-            "encoder_hidden_states": _part(encoder_outputs, "hidden_states", 1),
-            "encoder_attentions": _part(encoder_outputs, "attentions", 2),
-        }
-        predicted = Seq2SeqLMOutput(**result)
-        if prediction.logits is None:
-            without_logits(predicted)
-        if output_partitions:
-            self._add_partitions(predicted, prediction.distribution, logits_to_keep)
-        return predicted
+        return self._output(
+            Seq2SeqLMOutput,
+            prediction,
+            logits_to_keep,
+            output_partitions=output_partitions,
+            past_key_values=cache,
+            decoder_hidden_states=outputs.get("hidden_states") if asked else None,
+            decoder_attentions=outputs.get("attentions"),
+            cross_attentions=outputs.get("cross_attentions"),
+            encoder_last_hidden_state=source.states,
+            encoder_hidden_states=_part(encoder_outputs, "hidden_states", 1),
+            encoder_attentions=_part(encoder_outputs, "attentions", 2),
+        )
 
     def _refuse_unknown(self, kwargs: dict[str, object]) -> None:
         """An argument that nothing here reads would be lost without a word; None says nothing."""
@@ -167,7 +160,8 @@ class Seq2SeqHead(HeadMixin):
                     f"{name!r}. Known: {', '.join((*known, *TO_ENCODER))}."
                 )
 
-    def _num_decoder_layers(self) -> int:
+    @property
+    def _num_layers(self) -> int:
         for name in ("num_decoder_layers", "decoder_layers"):  # not of get_text_config: BART's says 12 whatever it has
             if count := getattr(self.config, name, None):
                 return int(count)

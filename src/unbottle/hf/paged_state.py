@@ -15,10 +15,12 @@ from itertools import pairwise
 from typing import TypeVar
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.nn import functional as F
 
-from unbottle.head import Embedding, Head, Knobs, Past, States
+from unbottle.head import Embedding, Head, Knobs, Past
+from unbottle.head.multi_input import Windows
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -59,21 +61,17 @@ class Layout:
         parts = [as_bits(tensors["ids"].flatten(), self.dtype), *(tensors[name].flatten(0, 1) for name in self.keys)]
         return torch.cat([part.to(self.dtype) for part in parts], dim=-1)
 
-    def unpack(self, rows: Shaped[Tensor, "B N C"], real: Tensor) -> Past:
-        """Rows as a past; without layers, where their columns were not read."""
+    def unpack(self, rows: Shaped[Tensor, "B N C"], real: Bool[Tensor, "B N"]) -> Past:
+        """Ids and keys as a past."""
+        ids, *keys = rows.split([self.id_columns, *(self.size for _ in self.keys)], -1)
         past = Past()
-        ids, *keys = rows.split(
-            [self.id_columns, *(self.size for _ in self.keys), rows.shape[-1] - self.text_columns], -1
-        )
         past.tensors = {
             "ids": from_bits(ids).where(real, 0),
             "mask": real,
             "readable": real,
             "documents": torch.zeros_like(real, dtype=torch.long),
-            **dict(zip(self.keys, keys, strict=False)),
+            **dict(zip(self.keys, keys, strict=True)),
         }
-        if rows.shape[-1] > self.text_columns:
-            past.tensors["layers"] = keys[-1].unflatten(-1, (self.layers, self.size))
         return past
 
 
@@ -97,7 +95,8 @@ class Rows:
 
     indices: Int[Tensor, "B T"]  # of these positions among the rows that were asked for
     requests: Int[Tensor, " B"]
-    ends: Int[Tensor, " B"]  # the position after the last one, ascending
+    ends: Int[Tensor, " B"]  # the position after the last one
+    longest: int  # of the ends
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,18 @@ class Batch:
             end = self.lengths[request] - self.starts[request + 1] + rows[run[-1]] + 1
             alike[len(run), label(request)].append((end, request, run))
         for (_, name), members in alike.items():
-            members.sort()
+            if len(members) * max(members)[0] > most:
+                members.sort()  # texts of about the same length together; otherwise they stay in order
             while members:
                 count = len(members)
                 while count > 1 and count * members[count - 1][0] > most:
                     count -= 1
                 ends, requests, indices = zip(*members[:count], strict=True)
                 del members[:count]
-                yield name, Rows(*(torch.tensor(each, device=self.blocks.device) for each in (indices, requests, ends)))
+                yield name, Rows(self._tensor(indices), self._tensor(requests), self._tensor(ends), longest=max(ends))
+
+    def _tensor(self, numbers: Sequence[int] | Sequence[list[int]]) -> Tensor:
+        return torch.tensor(numbers, device=self.blocks.device)
 
 
 @dataclass(frozen=True)
@@ -155,14 +158,28 @@ class Pages:
         slots = slots.long().clamp(min=0)  # what engines have nowhere to put goes to the first page, which nobody reads
         self.memory[..., first : first + rows.shape[1]][slots // size, slots % size] = rows.to(self.memory.dtype)
 
-    def read(self, blocks: Int[Tensor, "B M"], ends: Int[Tensor, " B"], count: int, *, layers: bool) -> Past:
-        """The last `count` positions before `ends`, with padding to the left of shorter texts."""
+    def text(self, blocks: Int[Tensor, "B M"], ends: Int[Tensor, " B"], count: int) -> Past:
+        """Ids and keys of the last `count` positions before `ends`, with padding to the left of shorter texts."""
+        rows, real = self._read(blocks, ends, count, slice(0, self.layout.text_columns))
+        return self.layout.unpack(rows, real)
+
+    def layers(self, blocks: Int[Tensor, "B M"], ends: Int[Tensor, " B"], count: int) -> Float[Tensor, "B N L D"]:
+        """The layers of these positions; zeros stand for padding."""
+        rows, real = self._read(blocks, ends, count, slice(self.layout.text_columns, self.layout.columns))
+        layers: Tensor = rows.where(real[..., None], 0).unflatten(-1, (self.layout.layers, self.layout.size))
+        return layers
+
+    def _read(
+        self, blocks: Int[Tensor, "B M"], ends: Int[Tensor, " B"], count: int, columns: slice
+    ) -> tuple[Shaped[Tensor, "B N C"], Bool[Tensor, "B N"]]:
+        """Some columns of the last `count` positions, and which of them are no padding."""
         size = self.memory.shape[1]
         positions = ends[:, None] - count + torch.arange(count, device=ends.device)
         real, positions = positions >= 0, positions.clamp(min=0)
-        page = blocks.gather(1, positions // size).long()
-        columns = self.layout.columns if layers else self.layout.text_columns
-        return self.layout.unpack(self.memory[..., :columns][page, positions % size], real)
+        page, place = blocks.gather(1, positions // size).long(), positions % size
+        if self.memory.stride(0) != size * self.memory.stride(1):  # there is something else between the pages
+            return self.memory[..., columns][page, place], real
+        return F.embedding(page * size + place, self.memory.flatten(0, 1)[:, columns]), real
 
 
 class PagedHead:
@@ -173,20 +190,25 @@ class PagedHead:
         self.window = head.config.block[1] if self.layout.layers else 1
 
     def read(
-        self, layers: Float[Tensor, "P L D"], ids: Int[Tensor, " P"], embedding: Embedding, batch: Batch, memory: Tensor
+        self, layers: Float[Tensor, "P L D"], ids: Int[Tensor, " P"], batch: Batch, memory: Tensor
     ) -> Float[Tensor, "P Q"]:
         """q of the new tokens, whose words, keys and states are now remembered."""
         q = layers.new_empty((len(layers), self.head.config.q_size))
         pages, before = Pages(self.layout, memory), self.window - 1
-        if before and self.head.L_h is not None:  # of all requests first: one may go on from pages that another fills
-            pages.write(batch.slots[: len(layers)], self.head.L_h.read(layers).flatten(1), self.layout.text_columns)
+        read = None if self.head.L_h is None else self.head.L_h.read(layers)
+        if before and read is not None:  # of all requests first: one may go on from pages that another fills
+            pages.write(batch.slots[: len(layers)], read.flatten(1), self.layout.text_columns)
         for _, rows in batch.grouped(range(batch.num_tokens), GATHERED // self.layout.columns, lambda request: None):
-            new = rows.indices.shape[1]
-            past = pages.read(batch.blocks[rows.requests], rows.ends - new, before, layers=True) if before else Past()
-            here = States(layers=layers[rows.indices], ids=ids[rows.indices].long())
-            q[rows.indices] = self.head.inputs(here, embedding, past=past).q
-            pushed = {name: tensor[:, -new:] for name, tensor in past.tensors.items()}
-            pages.write(batch.slots[rows.indices.flatten()], self.layout.pack(pushed))
+            windows, new = None, rows.indices.shape[1]
+            if before:
+                states = pages.layers(batch.blocks[rows.requests], rows.ends, before + new)
+                windows = Windows(states, self.window)
+            elif read is not None:
+                windows = Windows.single(read[rows.indices])
+            here, _ = self.head.widen(layers[:, 0][rows.indices], windows)
+            text = {"ids": ids[rows.indices], **self.head.keys(here)}
+            pages.write(batch.slots[rows.indices.flatten()], self.layout.pack(text))
+            q[rows.indices] = here
         return q
 
     def scores(
@@ -199,17 +221,20 @@ class PagedHead:
         knobs: Callable[[int], Knobs] | None = None,
     ) -> Float[Tensor, "P V"]:
         """Logits, or log-probabilities, of some rows: `numbers` says which new token of the batch each of them is."""
-        scores = q.new_empty((len(q), embedding.vocabulary), dtype=torch.promote_types(q.dtype, torch.float32))
+        scores = q.new_empty((0, embedding.vocabulary), dtype=torch.promote_types(q.dtype, torch.float32))
         pages = Pages(self.layout, memory)
         most = max(1, GATHERED // self.layout.text_columns)
         turned = knobs or (lambda request: self.head.knobs)
         for knob, rows in batch.grouped(numbers, most, turned):
-            longest = int(rows.ends[-1])
-            past = pages.read(batch.blocks[rows.requests], rows.ends, longest, layers=False)
+            past = pages.text(batch.blocks[rows.requests], rows.ends, rows.longest)
             x = self.head.resume(q[rows.indices], past, embedding, knobs=knob)
-            count = rows.indices.shape[1]
-            step = max(1, PREDICTED // (len(rows.ends) * max(embedding.vocabulary, 16 * longest)))
+            (requests, count), size = rows.indices.shape, max(embedding.vocabulary, 16 * rows.longest)
+            step = max(1, PREDICTED // (requests * size))
             for first in range(0, count, step):
                 part = slice(first, first + step)
-                scores[rows.indices[:, part]] = self.head.logits(x.part(slice(None), part))[0]
+                logits = self.head.logits(x if step >= count else x.part(slice(None), part))[0]
+                if logits.shape[:2].numel() == len(q):  # all rows at once, in the order in which they were asked for
+                    return logits.flatten(0, 1)
+                scores = scores if len(scores) else logits.new_empty((len(q), logits.shape[-1]))
+                scores[rows.indices[:, part]] = logits
         return scores

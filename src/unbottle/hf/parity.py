@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,26 +31,20 @@ class UnsupportedArchitectureError(ValueError):
     """A model whose output layer does something that the head does not know."""
 
 
-@dataclass(frozen=True)
-class Probe:
-    """A small batch and what the plain model says about it."""
-
-    inputs: dict[str, Tensor]
-    logits: Tensor
-
-
 @torch.no_grad()
-def probe(model: PreTrainedModel | ModelWithHead) -> Probe | None:
-    """Run a few random words through the model without a head. None on the meta device, where nothing can run."""
+def probe(model: PreTrainedModel | ModelWithHead) -> Tensor | None:
+    """What the model says about a few words without a head. None on the meta device, where nothing can run."""
     inputs = probe_words(model)
     if inputs is None:
         return None
     base: Any = getattr(model, "base_class", None)
     plain = model if base is None else partial(base.forward, model)
-    return Probe(inputs, _run(model, inputs, use_cache=False, forward=plain)["logits"])
+    logits: Tensor = _run(model, inputs, use_cache=False, forward=plain)["logits"]
+    return logits
 
 
 def probe_words(model: PreTrainedModel | ModelWithHead) -> dict[str, Tensor] | None:
+    """A small batch of random words, the same at each call."""
     output: Any = model.get_output_embeddings()
     weight: Tensor = output.weight
     if weight.device.type == "meta":
@@ -70,7 +63,7 @@ def calibrate(model: ModelWithHead) -> None:
     head = model.head
     if isinstance(head.gate, CopyNet) and (plain := probe(model)) is not None:
         # It adds exp(f . k + b) to exp(logit): b must be small beside log Z, which differs from model to model.
-        lowest = plain.logits.double().logsumexp(-1).min().item()
+        lowest = plain.double().logsumexp(-1).min().item()
         head.gate.b.fill_(min(lowest, 0.0) - 2 * head.config.gate_start)
     if not head.config.learnt.scaled or not (head.context_keys or head.source_keys):
         return
@@ -109,15 +102,17 @@ def _head_inputs(model: ModelWithHead) -> Inputs | None:
 
 
 @torch.no_grad()
-def refuse_difference(model: ModelWithHead, before: Probe) -> None:
-    """Compare the model with its fresh head to what it said before."""
-    after = _run(model, before.inputs, use_cache=False)["logits"]
-    if after.shape != before.logits.shape:
-        raise _unsupported(model, f"its logits are {tuple(before.logits.shape)}, the head's {tuple(after.shape)}")
-    was, now = before.logits.double().log_softmax(-1), after.double().log_softmax(-1)
+def refuse_difference(model: ModelWithHead, before: Tensor) -> None:
+    """Compare the model with its fresh head to the logits that it gave before."""
+    inputs = probe_words(model)
+    assert inputs is not None
+    after = _run(model, inputs, use_cache=False)["logits"]
+    if after.shape != before.shape:
+        raise _unsupported(model, f"its logits are {tuple(before.shape)}, the head's {tuple(after.shape)}")
+    was, now = before.double().log_softmax(-1), after.double().log_softmax(-1)
     if model.head.gate is not None:
         difference = (was.exp() - now.exp()).abs().sum(-1).max().item() / 2
-        allowed = POINTER_TOLERANCE + TOLERANCE.get(before.logits.dtype, 0.1)
+        allowed = POINTER_TOLERANCE + TOLERANCE.get(before.dtype, 0.1)
         if model.head.config.gate_start < CLOSED and difference > allowed:  # asked for: said, not refused
             warnings.warn(
                 f"gate_start {model.head.config.gate_start:g}: the fresh {model.head.config.method.title} moves up to "
@@ -128,14 +123,14 @@ def refuse_difference(model: ModelWithHead, before: Probe) -> None:
     else:
         likely = was > was.amax(-1, keepdim=True) - 20
         difference = (was - now).where(likely, 0).abs().max().item()
-        allowed = TOLERANCE.get(before.logits.dtype, 0.1)
+        allowed = TOLERANCE.get(before.dtype, 0.1)
     if not difference <= allowed:
         raise _unsupported(
             model,
             f"its words' log-probabilities and a fresh head's differ by {difference:.3g}, so its output layer does "
             "something that the head does not know",
         )
-    cache = _run(model, before.inputs, use_cache=True).get("past_key_values")
+    cache = _run(model, inputs, use_cache=True).get("past_key_values")
     past = find_past(cache) if isinstance(cache, Cache) else None
     if cache is None or past is None or not len(past) == int(cache.get_seq_length()) == after.shape[1]:
         raise _unsupported(model, "it keeps no past_key_values in which the head's state could be kept while decoding")

@@ -11,6 +11,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from unbottle.head import Past
 from unbottle.hf.cache import WithHeadState
+from unbottle.hf.head_inputs import layers_of
 from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.ops import Words
 
@@ -34,16 +35,14 @@ class SecondPass:
         batch, count, k = candidates.shape
         embedded = self.model.get_input_embeddings()(candidates)
         appended = torch.cat([f_R[:, :, None].to(embedded.dtype), embedded], dim=2)  # B T 1+k D
-        depth = self.model.config.get_text_config().num_hidden_layers
-        outputs = self.model._backbone(
-            inputs_embeds=appended.flatten(1, 2),
-            attention_mask=self._attention(batch, positions, 1 + k, embedded.dtype),
-            position_ids=self._places(positions, k),
-            past_key_values=self._fresh_cache(),
-            use_cache=True,
-            output_hidden_states=self.model._wanted_layers(False, depth),
-        )
-        layers = self.model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))
+        inputs = {
+            "inputs_embeds": appended.flatten(1, 2),
+            "attention_mask": self._attention(batch, positions, 1 + k, embedded.dtype),
+            "position_ids": self._places(positions, k),
+            "past_key_values": self._fresh_cache(),
+            "use_cache": True,
+        }
+        layers = layers_of(self.model, inputs)
         return layers.view(batch, count, 1 + k, *layers.shape[2:])[:, :, 1:]
 
     def _attention(self, batch: int, positions: Tensor, width: int, dtype: torch.dtype) -> Tensor:

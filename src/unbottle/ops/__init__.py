@@ -3,8 +3,18 @@
 from unbottle.ops.additive_attention import additive
 from unbottle.ops.device import at_once, is_accelerator
 from unbottle.ops.inplace_logits import InPlaceLogits, Tape, Workspace
-from unbottle.ops.logits import DenseLogits, Logits, Words, Write, top
-from unbottle.ops.numerics import float16_widened, logaddexp, logsumexp, product_dtype, wide, widen, without_autocast
+from unbottle.ops.logits import DenseLogits, Logits, Words, Write, once, top
+from unbottle.ops.matmul import as_columns, linear, multiplies_as_columns
+from unbottle.ops.numerics import (
+    float16_widened,
+    logaddexp,
+    logsumexp,
+    product_dtype,
+    wide,
+    widen,
+    without_autocast,
+    without_gradients,
+)
 from unbottle.ops.sampled_matmul import WeightGradient, dots
 
 __all__ = [
@@ -17,15 +27,20 @@ __all__ = [
     "Workspace",
     "Write",
     "additive",
+    "as_columns",
     "at_once",
     "dots",
     "float16_widened",
     "is_accelerator",
+    "linear",
     "logaddexp",
     "logsumexp",
+    "multiplies_as_columns",
+    "once",
     "product_dtype",
     "top",
     "wide",
     "widen",
     "without_autocast",
+    "without_gradients",
 ]

@@ -16,6 +16,7 @@ from torch import Tensor
 from unbottle.ops import triton
 from unbottle.ops.device import at_once, is_accelerator
 from unbottle.ops.logits import Words, Write, highest
+from unbottle.ops.numerics import without_gradients
 
 ROOM = 2  # memory that is larger than needed by more than this is not kept: training after an evaluation needs less
 
@@ -91,7 +92,7 @@ class Tape:
         return self._gradients.get(id(leaf))
 
 
-READ = 16  # rows whose exponentials are held at once while log Z is read
+READ = 16  # rows whose log-probabilities are held at once while log Z is read
 SAMPLE = 64  # columns that are looked at to learn what normalisation subtracted
 
 
@@ -122,7 +123,7 @@ class InPlaceLogits:
     def _values(self) -> Float[Tensor, "B T V"]:
         return self._grid[..., : self._size]
 
-    @torch.no_grad()
+    @without_gradients
     def at(self, words: Words) -> Float[Tensor, "B T S"]:
         values = self._grid.gather(-1, words.expanded(self._grid.shape[1]))
         leaf = self._tape.leaf(values if self._subtracted is None else values + self._subtracted[..., None])
@@ -134,12 +135,11 @@ class InPlaceLogits:
         self._remember(undo)
         return leaf
 
-    @torch.no_grad()
+    @without_gradients
     def top(self, k: int) -> Words:
-        self._grid[..., self._size :].fill_(-torch.inf)  # then whole rows can be read, which is faster
-        return highest(self._grid, min(k, self._size))
+        return highest(self._whole_rows().view(self._grid.shape), min(k, self._size))
 
-    @torch.no_grad()
+    @without_gradients
     def overwrite(self, write: Write) -> InPlaceLogits:
         assert self._log_Z is None, "what is normalised is finished"
         target = write.words.target(self._size).expand_as(write.scores)
@@ -149,14 +149,15 @@ class InPlaceLogits:
 
         def undo(scale: Tensor, inverse: Tensor) -> None:
             gradient = self._grid.gather(-1, target) * scale
-            gradient = gradient.where(write.words.present, 0).to(write.scores.dtype)
+            if not write.words.complete:
+                gradient = gradient.where(write.words.present, 0)
             self._grid.scatter_(-1, target, 0)
-            self._tape.pull(write.scores, gradient)
+            self._tape.pull(write.scores, gradient.to(write.scores.dtype))
 
         self._remember(undo)
         return self
 
-    @torch.no_grad()
+    @without_gradients
     def mean(self) -> Float[Tensor, "B T"]:
         mean = self._values.mean(-1)
         leaf = self._tape.leaf(mean if self._subtracted is None else mean + self._subtracted)
@@ -168,7 +169,7 @@ class InPlaceLogits:
         self._remember(undo)
         return leaf
 
-    @torch.no_grad()
+    @without_gradients
     def logsumexp(self) -> Float[Tensor, "B T"]:
         """log Z. Where gradients are recorded, the buffer holds log-probabilities from now on: one pass over it."""
         if self._log_Z is None and not self._tape.records:
@@ -182,34 +183,50 @@ class InPlaceLogits:
         if triton.implementation(self._grid) is not None:  # the logits stay until they become their gradient
             self._log_Z = self._tape.leaf(self._read_log_Z())
             return
-        self._grid[..., self._size :].fill_(-torch.inf)
-        before, column = self._finite_column()
-        torch.log_softmax(self._grid, -1, out=self._grid)
-        self._log_Z = self._tape.leaf((before - self._grid.gather(-1, column))[..., 0])
+        self._log_Z = self._tape.leaf(self._log_softmax())
         self._subtracted = self._log_Z
 
-    def _finite_column(self) -> tuple[Float[Tensor, "B T 1"], Int[Tensor, "B T 1"]]:
-        """A logit of each position that is not -inf, and its column: where to learn what normalisation subtracts."""
-        if not is_accelerator(self._grid.device):
-            step = max(1, self._size // SAMPLE)
-            before, column = self._values[..., ::step].max(-1, keepdim=True)
-            if before.isfinite().all():
-                return before, column * step
-        best: tuple[Tensor, Tensor] = self._values.max(-1, keepdim=True)
-        return best
-
     def _read_log_Z(self) -> Float[Tensor, "B T"]:
-        """log Z of logits that stay as they are, a few rows at a time: their exponentials fit into a cache."""
+        """log Z of logits that stay as they are."""
         if self._read is None:
-            rows = self._values.flatten(0, 1)
-            if (fast := triton.implementation(rows)) is not None:
-                parts = [fast.logsumexp(rows)]
+            if (fast := triton.implementation(self._grid)) is not None:
+                self._read = fast.logsumexp(self._values.flatten(0, 1)).view(self._grid.shape[:2])
             else:
-                parts = [part.logsumexp(-1) for part in rows.split(at_once(READ, rows.device))]
-            self._read = torch.cat(parts).view(self._values.shape[:2])
+                rows = at_once(READ, self._grid.device)
+                self._read = self._log_softmax(self._grid.new_empty((rows, self._grid.shape[-1])))
         return self._read
 
-    @torch.no_grad()
+    def _log_softmax(self, scratch: Float[Tensor, "R C"] | None = None) -> Float[Tensor, "B T"]:
+        """log Z: what is subtracted from logits to get log-probabilities.
+
+        These are written over the logits or, as many rows at a time as it has, to `scratch`, which fits into a cache.
+        """
+        rows = self._whole_rows()
+        step = len(rows) if scratch is None else len(scratch)
+        before, column = self._finite_column()
+        after = []
+        for part, chosen in zip(rows.split(step), column.split(step), strict=True):
+            out = part if scratch is None else scratch[: len(part)]
+            after.append(torch.log_softmax(part, -1, out=out).gather(-1, chosen))
+        return (before - torch.cat(after)).view(self._grid.shape[:2])
+
+    def _whole_rows(self) -> Float[Tensor, "P C"]:
+        """Logits with the columns to spare, which count for nothing now: reading whole rows is faster."""
+        self._grid[..., self._size :].fill_(-torch.inf)
+        return self._grid.flatten(0, 1)
+
+    def _finite_column(self) -> tuple[Float[Tensor, "P 1"], Int[Tensor, "P 1"]]:
+        """A logit of each position that is not -inf, and its column: where to learn what normalisation subtracts."""
+        values = self._values.flatten(0, 1)
+        if not is_accelerator(values.device):
+            step = max(1, self._size // SAMPLE)
+            before, column = values[:, ::step].max(-1, keepdim=True)
+            if before.isfinite().all():
+                return before, column * step
+        best: tuple[Tensor, Tensor] = values.max(-1, keepdim=True)
+        return best
+
+    @without_gradients
     def log_softmax(self) -> Float[Tensor, "B T V"]:
         """Log-probabilities, in place of the logits."""
         if self._log_Z is None:
@@ -225,7 +242,7 @@ class InPlaceLogits:
         if self._tape.records:
             self._events.append(undo)
 
-    @torch.no_grad()
+    @without_gradients
     def gradient(self) -> tuple[Float[Tensor, "P V"], Float[Tensor, "P 1"]]:
         """Gradient of what the vocabulary product gave, and the factor of each position that it lacks.
 

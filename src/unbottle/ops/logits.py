@@ -6,10 +6,11 @@ of a partition, `top` a deterministic top-k.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -17,6 +18,22 @@ from torch.nn import functional as F
 
 from unbottle.ops import triton
 from unbottle.ops.device import is_accelerator
+
+Value = TypeVar("Value")
+
+
+def once(owner: object, name: str, compute: Callable[[], Value]) -> Value:
+    """What `compute` returns, kept by its owner; a compiler drops by itself what is computed twice.
+
+    A cached property without a lock, which torch.compile does not know.
+    """
+    if torch.compiler.is_compiling():
+        return compute()
+    kept, key = vars(owner), f"cached {name}"
+    if key not in kept:
+        kept[key] = compute()
+    value: Value = kept[key]
+    return value
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class Words:
 
     ids: Int[Tensor, "B #T S"]
     present: Bool[Tensor, "B #T S"]
+    complete: bool = False  # every column is present, and the host knows
 
     def expanded(self, positions: int) -> Int[Tensor, "B T S"]:
         """The ids, written out for every position."""
@@ -36,16 +54,36 @@ class Words:
 
     def target(self, spare: int) -> Int[Tensor, "B #T S"]:
         """Columns to write to: the word where it is present, else a spare column that nobody reads."""
-        return self.ids.where(self.present, spare)
+        if self.complete:
+            return self.ids
+        return once(self, f"target {spare}", lambda: self.ids.where(self.present, spare))
 
 
-@torch.library.custom_op("unbottle::top", mutates_args=(), schema="(Tensor values, int k) -> Tensor")
 def top(values: Tensor, k: int) -> Tensor:
     """Columns of the k largest values of each row, in ascending order; ties go to the lower column.
 
     Equals `values.sort(descending=True, stable=True).indices[..., :k].sort().values`. No gradient.
-    A custom operator, because the repair of ties depends on the data and would break a compiled graph.
     """
+    has_values = type(values) is Tensor and not values.is_meta and not torch.compiler.is_compiling()
+    columns: Tensor = (_top if has_values else top_operator)(values, k)
+    return columns
+
+
+@torch.library.custom_op("unbottle::top", mutates_args=(), schema="(Tensor values, int k) -> Tensor")
+def top_operator(values: Tensor, k: int) -> Tensor:
+    """`top` as one operator, for graphs and tensors without values: the repair of ties depends on the data.
+
+    Not for all tensors, because calling a custom operator costs more than choosing a few words of one position.
+    """
+    return _top(values, k)
+
+
+@top_operator.register_fake
+def _(values: Tensor, k: int) -> Tensor:
+    return values.new_empty((*values.shape[:-1], min(k, values.shape[-1])), dtype=torch.long)
+
+
+def _top(values: Tensor, k: int) -> Tensor:
     if (fast := triton.implementation(values)) is not None:
         return fast.top(values, k)
     values, width = values.detach(), values.shape[-1]
@@ -75,19 +113,29 @@ def _largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         best: tuple[Tensor, Tensor] = values.topk(k, dim=-1)
         return best
     blocks = values.view(-1, width // BLOCK, BLOCK)
-    chosen = blocks.amax(-1).topk(k, dim=-1, sorted=False).indices
-    row = torch.arange(len(blocks), device=values.device)[:, None]
-    largest, place = blocks[row, chosen].flatten(1).topk(k, dim=-1)
+    chosen = _columns_of_largest(blocks.amax(-1), k)
+    first = torch.arange(0, blocks.shape[0] * blocks.shape[1], blocks.shape[1], device=values.device)
+    candidates = F.embedding(first[:, None] + chosen, blocks.flatten(0, 1)).flatten(1)
+    place = _columns_of_largest(candidates, k)
+    largest, order = candidates.gather(-1, place).sort(dim=-1, descending=True)
+    place = place.gather(-1, order)
     columns = chosen.gather(-1, place // BLOCK) * BLOCK + place % BLOCK
     shape = (*values.shape[:-1], k)
     return largest.view(shape), columns.view(shape)
+
+
+def _columns_of_largest(rows: Tensor, k: int) -> Tensor:
+    """Columns of the k largest values of each row, in any order. NumPy selects faster than torch."""
+    if rows.dtype not in (torch.float32, torch.float64):
+        return rows.topk(k, dim=-1, sorted=False).indices
+    return torch.from_numpy(np.argpartition(rows.numpy(), rows.shape[-1] - k, axis=-1)[:, -k:])
 
 
 def _without_looking(values: Tensor, k: int) -> Tensor:
     """`top` on a device whose host must not wait: what ties with the k-th value is ordered by its column."""
     limit = values.topk(k, dim=-1).values[..., -1:]
     columns = torch.arange(0, -values.shape[-1], -1, dtype=torch.float32, device=values.device)  # exact below 2^24
-    order = columns.where(values == limit, torch.inf).where(~(values < limit), -torch.inf)
+    order = columns.masked_fill(values != limit, torch.inf).masked_fill(values < limit, -torch.inf)
     return order.topk(k, dim=-1).indices.sort(dim=-1).values
 
 
@@ -105,11 +153,6 @@ def _lowest_of_ties(rows: Tensor, k: int) -> Tensor:
     columns, order = columns.sort(dim=-1)
     chosen = best.gather(-1, order).sort(dim=-1, descending=True, stable=True).indices[:, :k]
     return columns.gather(-1, chosen)
-
-
-@top.register_fake
-def _(values: Tensor, k: int) -> Tensor:
-    return values.new_empty((*values.shape[:-1], min(k, values.shape[-1])), dtype=torch.long)
 
 
 @dataclass(frozen=True)
@@ -198,4 +241,4 @@ class DenseLogits:
 def highest(values: Float[Tensor, "B T V"], k: int) -> Words:
     """W(k) of these logits."""
     ids = top(values.detach(), k)
-    return Words(ids, torch.ones_like(ids, dtype=torch.bool))
+    return Words(ids, torch.ones_like(ids, dtype=torch.bool), complete=True)

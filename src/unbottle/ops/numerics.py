@@ -1,10 +1,28 @@
 """Numerics: logits and softmax statistics in float32 or wider, and logsumexp with finite gradients."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def without_gradients(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """`torch.no_grad()` as a decorator, for small functions: it costs next to nothing where gradients are off."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if not torch.is_grad_enabled():
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return wrapped
 
 
 @contextlib.contextmanager

@@ -46,7 +46,8 @@ def shared_dots(
     f: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "B S"]
 ) -> Float[Tensor, "B T S"]:
     """All positions of a row look at the same words: one small matrix product per row."""
-    return f @ weight[ids].to(f.dtype).mT
+    rows = F.embedding(ids, weight)  # equals weight[ids], and reads rows that lie far apart faster
+    return f.bmm(rows.to(f.dtype).mT)
 
 
 def own_dots(

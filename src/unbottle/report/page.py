@@ -130,3 +130,9 @@ def dot_chart(dots: Sequence[Dot], *, reference: float, caption: str, log: bool 
 def tip(text: str, explanation: str) -> Markup:
     """A text that explains itself when it is pointed at."""
     return Markup('<abbr title="{}">{}</abbr>').format(explanation, text) if explanation else escape(text)
+
+
+def plain_text(table: Table) -> str:
+    """A table of the page for a terminal: without explanations."""
+    rows = [[cell.striptags() if isinstance(cell, Markup) else cell for cell in row] for row in table.rows]
+    return Table(table.header, rows).text()

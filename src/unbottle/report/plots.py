@@ -1,9 +1,11 @@
-"""Plots of results: methods beside a reference, and loss against size."""
+"""Plots of results: methods beside a reference, loss against size, metrics in panels, and options of a list."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -16,22 +18,18 @@ from unbottle.tables import Estimate
 
 GREY = "#b8bec6"
 PAPER = " (paper)"  # the end of the names of lines that the paper prints
+MARKERS = ("D", "s", "^")  # of the paper's points, one for each of its columns
+WIDEST = 4  # panels beside each other
 
 
 def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | None = None) -> None:
     """One dot for each method, with its standard error; a line marks the reference."""
-    names = list(values)
-    figure, axes = plt.subplots(figsize=(7.5, 0.32 * len(names) + 1.2), layout="constrained")
-    heights = range(len(names))[::-1]
-    errors = [values[name].error or 0 for name in names]
-    colour = PARTITIONS["PE"].light
-    axes.errorbar([values[name].mean for name in names], heights, xerr=errors, fmt="o", color=colour, capsize=3)
+    figure, axes = plt.subplots(figsize=(7.5, 0.32 * len(values) + 1.2), layout="constrained")
+    heights = {name: -place for place, name in enumerate(values)}
+    _estimates(axes, values, heights, color=PARTITIONS["PE"].light)
     if mark is not None and mark in values:
         axes.axvline(values[mark].mean, color=GREY, linewidth=1, zorder=0)
-    axes.set_yticks(list(heights), names)
     axes.set_xlabel(label)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x", color="#eceff2", zorder=0)
     _save(figure, path)
 
 
@@ -41,27 +39,109 @@ def curves(lines: Mapping[str, Sequence[tuple[float, Estimate]]], path: Path, *,
     own = [name for name in lines if not name.endswith(PAPER)]
     colours = {name: SERIES[number % len(SERIES)].light for number, name in enumerate(own)}
     for name, points in lines.items():
+        sizes, means = [size for size, _ in points], [estimate.mean for _, estimate in points]
         errors = [estimate.error or 0 for _, estimate in points]
-        xs, ys = [size for size, _ in points], [estimate.mean for _, estimate in points]
-        paper = name.endswith(PAPER)
         colour = colours.get(name.removesuffix(PAPER), GREY)
-        axes.errorbar(
-            xs,
-            ys,
-            yerr=errors,
-            marker="o",
-            capsize=3,
-            label=name,
-            color=colour,
-            linestyle="--" if paper else "-",
-            markerfacecolor="none" if paper else colour,
-        )
+        look: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "none"} if name.endswith(PAPER) else {}
+        axes.errorbar(sizes, means, yerr=errors, marker="o", capsize=3, label=name, color=colour, **look)
     axes.set_xscale("log")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     _save(figure, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One metric: an estimate for each method, and the paper's numbers by the name of their series."""
+
+    title: str
+    values: Mapping[str, Estimate]
+    paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def panels(contents: Sequence[Panel], path: Path, *, title: str, label: str, zero: bool = False) -> None:
+    """A panel for each metric with a dot per method: ours filled, the paper's hollow. `zero` marks 0, the baseline."""
+    names = list(dict.fromkeys(name for panel in contents for name in panel.values))
+    heights = {name: -place for place, name in enumerate(names)}
+    columns = min(WIDEST, len(contents))
+    width, height = 2.6 + 2.9 * columns, 0.7 + 0.27 * len(names)
+    figure, grid = _grid(len(contents), columns, width, height, sharey=True)
+    for axes, panel in zip(grid.flat, contents, strict=False):
+        if zero:
+            axes.axvline(0, color=GREY, linewidth=1, zorder=0)
+        for number, (series, points) in enumerate(panel.paper.items()):
+            shown = [name for name in names if name in points]
+            places = [points[name] for name in shown], [heights[name] for name in shown]
+            marker = MARKERS[number % len(MARKERS)]
+            axes.plot(*places, marker, markerfacecolor="none", color=SERIES[1].light, label=series)
+        _estimates(axes, panel.values, heights, color=SERIES[2].light, label="here")
+        axes.set_title(panel.title, fontsize=11)
+        axes.margins(y=0.5 / len(names))
+    _legend(figure, grid, label)
+    figure.suptitle(title, fontsize=12)
+    _save(figure, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionPanel:
+    """The options of a list in the order in which a prompt names them, and each model's probability of each."""
+
+    title: str
+    options: Sequence[str]
+    probabilities: Mapping[str, Sequence[float]]  # by model
+
+
+def option_panels(contents: Sequence[OptionPanel], path: Path, *, title: str) -> None:
+    """A panel for each prompt and order: bars of the options as they are listed, one series for each model."""
+    models = list(dict.fromkeys(name for panel in contents for name in panel.probabilities))
+    columns = min(2, len(contents))
+    most = max(len(panel.options) for panel in contents)
+    figure, grid = _grid(len(contents), columns, 5.6 * columns, 0.8 + 0.14 * most * len(models))
+    thickness = 0.8 / len(models)
+    for axes, panel in zip(grid.flat, contents, strict=False):
+        for number, name in enumerate(models):
+            offset = 0.4 - thickness * (number + 0.5)
+            heights = [offset - place for place in range(len(panel.options))]
+            colour = SERIES[number % len(SERIES)].light
+            axes.barh(heights, panel.probabilities[name], thickness, color=colour, label=name)
+        axes.set_yticks([-place for place in range(len(panel.options))], panel.options)
+        axes.set_title(panel.title, fontsize=10, wrap=True)
+        axes.spines[["top", "right"]].set_visible(False)
+    _legend(figure, grid, "probability of the option as the next word", columns=3)
+    figure.suptitle(title, fontsize=12)
+    _save(figure, path)
+
+
+def _estimates(axes: Any, values: Mapping[str, Estimate], heights: Mapping[str, int], **look: object) -> None:
+    """A dot for each value at the height of its name, with its standard error."""
+    means, errors = [value.mean for value in values.values()], [value.error or 0 for value in values.values()]
+    axes.errorbar(means, [heights[name] for name in values], xerr=errors, fmt="o", capsize=3, **look)
+    axes.set_yticks([*heights.values()], [*heights])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="x", color="#eceff2", zorder=0)
+
+
+def _grid(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[plt.Figure, Any]:
+    """A figure of this width with `count` panels of this height; those that remain are hidden."""
+    rows = -(-count // columns)
+    size = (width, 1.3 + rows * height)
+    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
+    for axes in grid.flat[count:]:
+        axes.set_visible(False)
+    return figure, grid
+
+
+def _legend(figure: plt.Figure, grid: Any, title: str, *, columns: int | None = None) -> None:
+    """One legend below all panels."""
+    handles = {
+        text: handle for axes in grid.flat for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    number = min(columns or len(handles), len(handles))
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=number, frameon=False, title=title
+    )
 
 
 def _save(figure: plt.Figure, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import exp, inf, log
+from math import exp, inf
 from pathlib import Path
 from statistics import fmean
 
@@ -33,9 +33,9 @@ def find_runs(path: Path) -> list[Path]:
 def sections_of(folder: Path) -> list[Section]:
     """The sections about one run."""
     try:
-        for name, sections in FILES.items():
+        for name, section in FILES.items():
             if (folder / name).is_file():
-                return sections(folder)
+                return [section(folder)]
         config, result = (read_json(folder / f"{name}.json", REMEDY) for name in ("config", "result"))
         if config["command"] not in COMMANDS:
             raise ValueError(f"{folder}: results of {config['command']!r} have no page. Known: {KNOWN}.")
@@ -115,33 +115,24 @@ def demo_sections(result: Json) -> list[Section]:
 
 def word_bars(contexts: Json) -> Json:
     """The probabilities of four words before and after training, first seed."""
-    entries = [
-        {"title": MODELS[name][0], "tip": MODELS[name][1], "hollow": name == "before", "colour": COLOURS[name].css}
-        for name in SHOWN
-    ]
-    panels = [
-        {
-            "prompt": shown["prompt"],
-            "words": [
-                {
-                    "text": word,
-                    "note": "possible" if place < 2 else "not mentioned",
-                    "bars": [
-                        {
-                            "model": MODELS[name][0],
-                            "hollow": name == "before",
-                            "colour": COLOURS[name].css,
-                            "value": contexts["models"][name][0]["shown"][number][place],
-                        }
-                        for name in SHOWN
-                    ],
-                }
-                for place, word in enumerate(shown["words"])
-            ],
+    entries = {
+        name: {
+            "title": MODELS[name][0],
+            "tip": MODELS[name][1],
+            "hollow": name == "before",
+            "colour": COLOURS[name].css,
         }
-        for number, shown in enumerate(contexts["shown"])
-    ]
-    return {"key_entries": entries, "panels": panels}
+        for name in SHOWN
+    }
+    panels = []
+    for panel, shown in enumerate(contexts["shown"]):
+        words = []
+        for place, word in enumerate(shown["words"]):
+            values = {name: contexts["models"][name][0]["shown"][panel][place] for name in SHOWN}
+            bars = [{**entry, "value": values[name]} for name, entry in entries.items()]
+            words.append({"text": word, "note": "possible" if place < 2 else "not mentioned", "bars": bars})
+        panels.append({"prompt": shown["prompt"], "words": words})
+    return {"key_entries": [*entries.values()], "panels": panels}
 
 
 def context_chart(models: Mapping[str, Sequence[Json]]) -> dict[str, object]:
@@ -151,8 +142,7 @@ def context_chart(models: Mapping[str, Sequence[Json]]) -> dict[str, object]:
         values = [run["perplexity"] for run in runs]
         low, high = (min(values), max(values)) if len(values) > 1 else runs[0]["interval"] or (None, None)
         title, explanation = MODELS[name]
-        colour = COLOURS[name].css
-        mean = fmean(values)
+        mean, colour = fmean(values), COLOURS[name].css
         dots.append(
             Dot(label=title, tip=explanation, value=mean, text=f"{mean:.1f}", low=low, high=high, colour=colour)
         )
@@ -163,31 +153,22 @@ def context_chart(models: Mapping[str, Sequence[Json]]) -> dict[str, object]:
 
 def context_table(models: Mapping[str, Sequence[Json]]) -> Table:
     """What the probability is spent on."""
-
-    def mean(runs: Sequence[Json], key: str) -> str:
-        return f"{fmean(run[key] for run in runs):.0%}"
-
-    header = ["probability of", "the two words", tip("the words between", "queen and man, if it is king or woman")]
-    rows = [[tip(*MODELS[name]), mean(runs, "answers"), mean(runs, "between")] for name, runs in models.items()]
-    return Table(
-        [*header, "anything else"],
-        [
-            [*row, f"{max(0.0, 1 - fmean(run['answers'] + run['between'] for run in runs)):.0%}"]
-            for row, runs in zip(rows, models.values(), strict=True)
-        ],
-    )
+    between_tip = tip("the words between", "queen and man, if it is king or woman")
+    rows = []
+    for name, runs in models.items():
+        answers, between = (fmean(run[key] for run in runs) for key in ("answers", "between"))
+        shares = (answers, between, max(0.0, 1 - answers - between))
+        rows.append([tip(*MODELS[name]), *(f"{share:.0%}" for share in shares)])
+    return Table(["probability of", "the two words", between_tip, "anything else"], rows)
 
 
 def change_chart(groups: Mapping[str, Json]) -> dict[str, object]:
     """Perplexity with the CPR head relative to the softmax head, in percent: differences as differences."""
     dots = []
     for name in (name for name in TOKENS if name in groups):
-        group = groups[name]
-        colour = COLOURS["cpr" if group["change"] < 0 else "softmax"].css
-        values = {key: group[key] for key in ("low", "high")}
-        dots.append(
-            Dot(label=TOKENS[name], value=group["change"], text=f"{group['change']:+.1%}", colour=colour, **values)
-        )
+        change, low, high = (groups[name][key] for key in ("change", "low", "high"))
+        colour = COLOURS["cpr" if change < 0 else "softmax"].css
+        dots.append(Dot(label=TOKENS[name], value=change, text=f"{change:+.1%}", low=low, high=high, colour=colour))
     caption = (
         "Perplexity with the CPR head compared with the softmax head. Dashed: no difference; left of it, CPR is "
         "better. Bars: 95 % intervals."
@@ -221,11 +202,6 @@ def head_table(result: Json) -> Table:
     return Table(["", "parameters", "of the model", "to train"], rows)
 
 
-def perplexity_sections(result: Json) -> list[Section]:
-    """Of `unbottle eval perplexity`."""
-    return [perplexity_section("Perplexity", {name: [run] for name, run in result["models"].items()})]
-
-
 def next_word_sections(result: Json) -> list[Section]:
     """Of `unbottle eval probe`."""
     return [words_section("The next word", result["found"]), *order_sections(result.get("order_bias", {}))]
@@ -250,16 +226,6 @@ def summary_sections(result: Json) -> list[Section]:
     return [_section("Summaries", "summaries", numbers=Table(header, rows), counts=counts, notes=result["notes"])]
 
 
-def bench_sections(folder: Path) -> list[Section]:
-    """Of `unbottle bench`."""
-    return [document_section("Time and memory", folder / "bench.md", folder / "bench.png")]
-
-
-def reproduce_sections(folder: Path) -> list[Section]:
-    """Of `unbottle reproduce`."""
-    return [document_section(f"The paper's experiment {folder.name}", folder / "table.md", folder / "plot.png")]
-
-
 def document_section(title: str, text: Path, image: Path) -> Section:
     """A Markdown file and its picture."""
     picture = base64.b64encode(image.read_bytes()).decode("ascii") if image.exists() else ""
@@ -267,53 +233,46 @@ def document_section(title: str, text: Path, image: Path) -> Section:
     return _section(title, "document", blocks=blocks, alt=title, picture=picture)
 
 
-def perplexity_section(title: str, models: Mapping[str, Sequence[Json]]) -> Section:
-    """Perplexity by where the true token was, of the runs of each model: a table and bars."""
-    first = next(iter(models.values()))[0]
+def perplexity_section(title: str, models: Mapping[str, Json]) -> Section:
+    """Of `unbottle eval perplexity`: perplexity by where the true token was, as a table and as bars."""
+    first = next(iter(models.values()))
     names = {name: GROUPS.get(name, name).format(k=first["k"]) for name in first["groups"]}
     rows = [
-        [model, Estimate.of([run["perplexity"] for run in runs]).show(), *(_group(runs, name) for name in names)]
-        for model, runs in models.items()
+        [model, *map(number, (run["perplexity"], *(run["groups"][name]["perplexity"] for name in names)))]
+        for model, run in models.items()
     ]
     rows.append(["share of the tokens", "100%", *(f"{group['share']:.0%}" for group in first["groups"].values())])
-    lowest = [_lowest([log(run["perplexity"]) for run in runs] for runs in models.values())]
-    lowest += [_lowest(_losses(runs, name) for runs in models.values()) for name in names]
-    best = [(row, column) for column, row in enumerate(lowest, start=1) if row is not None]
+    columns = zip(*(_losses(run, names) for run in models.values()), strict=True)
+    best = [(row, column) for column, losses in enumerate(columns, start=1) if (row := _lowest(losses)) is not None]
     numbers = Table(["model", "perplexity", *names.values()], rows, best)
     return _section(title, "perplexity", numbers=numbers, chart=_differences(models, names))
 
 
-def _differences(models: Mapping[str, Sequence[Json]], names: Mapping[str, str]) -> dict[str, object] | None:
+def _differences(models: Mapping[str, Json], names: Mapping[str, str]) -> dict[str, object] | None:
     """Perplexities relative to those of the first model; None if there is no other."""
     (first, baseline), *others = models.items()
     dots: list[Dot] = []
-    for model, runs in others:
-        losses = {"all tokens": ([run["loss"] for run in runs], [run["loss"] for run in baseline])} | {
-            heading: (_losses(runs, name), _losses(baseline, name)) for name, heading in names.items()
-        }
-        for heading, (own, base) in losses.items():
-            if own and base:
-                change = exp(fmean(own) - fmean(base)) - 1
-                colour = SERIES[len(dots) // len(losses) % len(SERIES)].css
+    for place, (model, run) in enumerate(others):
+        colour = SERIES[place % len(SERIES)].css
+        losses = zip(["all tokens", *names.values()], _losses(run, names), _losses(baseline, names), strict=True)
+        for heading, own, base in losses:
+            if own is not None and base is not None:
+                change = exp(own - base) - 1
                 label = heading if len(others) == 1 else f"{model}, {heading}"
                 dots.append(Dot(label=label, value=change, text=f"{change:+.1%}", colour=colour))
     caption = f"Perplexity compared with {first}. Dashed: no difference; left of it is better."
     return dot_chart(dots, reference=0.0, caption=caption) if dots else None
 
 
-def _group(runs: Sequence[Json], name: str) -> str:
-    values = [run["groups"][name]["perplexity"] for run in runs]
-    return "" if None in values else Estimate.of(values).show()
+def _losses(run: Json, names: Iterable[str]) -> list[float | None]:
+    """The loss of all tokens, and of each group; None of a group without tokens."""
+    return [run["loss"], *(run["groups"][name]["loss"] for name in names)]
 
 
-def _losses(runs: Sequence[Json], name: str) -> list[float]:
-    return [loss for run in runs if (loss := run["groups"][name]["loss"]) is not None]
-
-
-def _lowest(losses: Iterable[Sequence[float]]) -> int | None:
-    """The row of the best model, if there are several and one has losses."""
-    means = [fmean(values) if values else inf for values in losses]
-    return means.index(min(means)) if len(means) > 1 and min(means) < inf else None
+def _lowest(losses: Sequence[float | None]) -> int | None:
+    """The row of the best model, if there are several and one has a loss."""
+    values = [inf if loss is None else loss for loss in losses]
+    return values.index(min(values)) if len(values) > 1 and min(values) < inf else None
 
 
 def words_section(title: str, columns: Sequence[Json]) -> Section:
@@ -329,44 +288,40 @@ def order_sections(biases: Mapping[str, Json]) -> list[Section]:
     """How the order of a list changes its next word; nothing if no list was probed."""
     if not any(bias["rows"] for bias in biases.values()):
         return []
-    header = ["list", "model", "listed", "should be", "evenness", "winner", "winner changes"]
+    return [_section("Does the order of a list matter?", "order_bias", numbers=order_table(biases))]
+
+
+def order_table(biases: Mapping[str, Json]) -> Table:
+    """A row for each prompt and model; models of one prompt below each other."""
+    header = ["options", "model", "orders", "listed", "should be", "evenness", "winner", "winner changes"]
     rows = [
         [
             ", ".join(row["options"]),
             name,
-            f"{row['mass']:.3f}",
+            str(row["orders"]),
+            f"{row['mass']:.4f}",
             "1" if row["repeats"] else "0",
-            f"{row['evenness']:.3f}",
+            f"{row['evenness']:.4f}",
             row["winner"],
             f"{row['winner_changes']:.0%}",
         ]
         for together in zip(*(bias["rows"] for bias in biases.values()), strict=True)
         for name, row in zip(biases, together, strict=True)
     ]
-    return [_section("Does the order of a list matter?", "order_bias", numbers=Table(header, rows))]
+    return Table(header, rows)
 
 
 def sentences_section(sentences: Mapping[str, Json]) -> Section:
     """The sentences in which CPR gains and loses most, in the colours of the partitions."""
     titles = {"gained": "Where it helps most", "lost": "Where it loses most"}
-    shown = [
-        {
-            "title": titles[name],
-            "start": "".join(text["read"]),
-            "tokens": [
-                {
-                    "text": token,
-                    "partition": partition,
-                    "tip": f"{colour_of(partition).meaning} ({partition}): "
-                    + ", ".join(
-                        f"{MODELS[model][0]} {values[place]:.1%}" for model, values in text["probabilities"].items()
-                    ),
-                }
-                for place, (token, partition) in enumerate(zip(text["tokens"], text["partitions"], strict=True))
-            ],
-        }
-        for name, text in sentences.items()
-    ]
+    shown = []
+    for name, text in sentences.items():
+        tokens = []
+        for place, (token, partition) in enumerate(zip(text["tokens"], text["partitions"], strict=True)):
+            values = [f"{MODELS[model][0]} {values[place]:.1%}" for model, values in text["probabilities"].items()]
+            explanation = f"{colour_of(partition).meaning} ({partition}): {', '.join(values)}"
+            tokens.append({"text": token, "partition": partition, "tip": explanation})
+        shown.append({"title": titles[name], "start": "".join(text["read"]), "tokens": tokens})
     partitions = in_order(partition for text in sentences.values() for partition in text["partitions"])
     return _section("Two sentences of the held-out text", "demo_sentences", partitions=partitions, sentences=shown)
 
@@ -377,13 +332,9 @@ def cost_table(rows: Sequence[Json]) -> Table:
     lines = []
     for row in rows:
         memory = row["memory"]
-        line = [
-            MEASURES[row["measure"]].format(**row),
-            row["method"],
-            f"{1000 * row['wall']['median']:.1f}",
-            f"{row['wall']['ratio']:.2f}x",
-        ]
-        lines.append([*line, *([f"{memory['peak_mb']:.0f}", f"{memory['ratio']:.2f}x"] if memory else ["", ""])])
+        time = [f"{1000 * row['wall']['median']:.1f}", f"{row['wall']['ratio']:.2f}x"]
+        space = [f"{memory['peak_mb']:.0f}", f"{memory['ratio']:.2f}x"] if memory else ["", ""]
+        lines.append([MEASURES[row["measure"]].format(**row), row["method"], *time, *space])
     shown = len(header) if any(line[-1] for line in lines) else 4
     return Table(header[:shown], [line[:shown] for line in lines])
 
@@ -395,9 +346,14 @@ def _interval(score: Json) -> tuple[str, str]:
 
 COMMANDS: dict[str, Callable[[Json], list[Section]]] = {  # the command that wrote result.json
     "demo": demo_sections,
-    "eval perplexity": perplexity_sections,
+    "eval perplexity": lambda result: [perplexity_section("Perplexity", result["models"])],
     "eval probe": next_word_sections,
     "eval summaries": summary_sections,
 }
-FILES = {"bench.json": bench_sections, "results.json": reproduce_sections}
+FILES: dict[str, Callable[[Path], Section]] = {  # a file that a command writes, and what is shown of its folder
+    "bench.json": lambda folder: document_section("Time and memory", folder / "bench.md", folder / "bench.png"),
+    "results.json": lambda folder: document_section(
+        f"The paper's experiment {folder.name}", folder / "table.md", folder / "plot.png"
+    ),
+}
 KNOWN = f"{', '.join(COMMANDS)}, bench, reproduce"

@@ -18,19 +18,21 @@ from vllm.distributed import (
 )
 from vllm.forward_context import get_forward_context
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+from vllm.model_executor.layers.linear import UnquantizedLinearMethod
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 from vllm.model_executor.models.interfaces import supports_eagle3
 from vllm.sequence import IntermediateTensors
 from vllm.v1.attention.backend import AttentionBackend, AttentionImpl, AttentionMetadataBuilder
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
-from unbottle.head import Embedding, Head, HeadConfig, Knobs
+from unbottle.head import Embedding, Head, HeadConfig, Knobs, Projection
+from unbottle.head.multi_input import MultiInput
+from unbottle.hf.checkpoint import HEAD_WEIGHTS, MISSING, UNEXPECTED, refuse_broken_values, refuse_wrong_weights
 from unbottle.hf.configuration import HEAD, PREFIX, stored_head, take_off
 from unbottle.hf.output_scaling import Quirks
 from unbottle.hf.paged_state import Batch, PagedHead, as_bits, from_bits
-from unbottle.hf.weight_checks import HEAD_WEIGHTS, MISSING, UNEXPECTED, refuse_broken_values, refuse_wrong_weights
 from unbottle.ops import dots
-from unbottle.serve.models import BASES, LAYERS, reason_against
+from unbottle.serve import BASES, LAYERS, reason_against
 
 if TYPE_CHECKING:
     from typing import Any as Model  # what the mixin is mixed into: a model class of vLLM
@@ -185,6 +187,63 @@ def _record(states: Tensor, module: nn.Module, given: Any, output: Any) -> None:
     states[: len(hidden)].copy_(hidden)
 
 
+class JoinedMethod(UnquantizedLinearMethod):
+    """Prepares a product when all weights are loaded: vLLM calls each `quant_method` that it finds in a model."""
+
+    def process_weights_after_loading(self, layer: nn.Module) -> None:
+        assert isinstance(layer, Product)
+        layer.join()
+        super().process_weights_after_loading(layer)
+
+
+class Product(nn.Module):
+    """The matrices of a head that multiply the same rows as one, by vLLM's own kernel: on CPUs it packs the weight."""
+
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+
+    def __init__(self, layers: Sequence[Projection | MultiInput]) -> None:
+        super().__init__()
+        self.layers = tuple(layers)
+        self.register_parameter("weight", None)
+        self.register_parameter("bias", None)
+        self.quant_method = JoinedMethod()
+        self._rows: Tensor | None = None  # the last ones that several layers multiply, and their products
+        self._products: Sequence[Tensor] = ()
+        for number, layer in enumerate(layers):
+            layer.kernel = functools.partial(self.part, number)
+
+    def join(self) -> None:
+        """Take the weights over; Mi adds its bias itself."""
+        self.sizes = [len(layer.weight) for layer in self.layers]
+        self.weight = nn.Parameter(torch.cat([layer.weight.data for layer in self.layers]), requires_grad=False)
+        biases = [layer.bias.data for layer in self.layers if isinstance(layer, Projection) and layer.bias is not None]
+        self.bias = nn.Parameter(torch.cat(biases), requires_grad=False) if biases else None
+        for layer in self.layers:
+            layer.weight.data = layer.weight.data[:0].clone()
+
+    def part(self, number: int, rows: Tensor) -> Tensor:
+        """W q + b of one of the layers. The products of all of them are kept for those that ask next."""
+        if rows is self._rows:
+            return self._products[number]
+        products: Tensor = self.quant_method.apply(self, rows.contiguous(), self.bias)
+        if len(self.layers) == 1:
+            return products
+        self._rows, self._products = rows, products.split(self.sizes, dim=-1)
+        return self._products[number]
+
+
+def matrices(head: Head, dtype: torch.dtype) -> Iterable[Sequence[Projection | MultiInput]]:
+    """The layers of a head that vLLM multiplies with, those of the same rows together."""
+    if head.L_h is not None:
+        yield [head.L_h]
+    if dtype != torch.float16:  # its products are widened
+        projections: dict[str, Any] = dict(head.L.items())
+        for names in ({*head.context_keys}, {*projections} - {*head.context_keys}):
+            if names:
+                yield [layer for name, layer in projections.items() if name in names]
+
+
 class ServedHead(Model):
     """Comes before vLLM's own class: the same model, another output layer under `head`.
 
@@ -214,6 +273,7 @@ class ServedHead(Model):
             rows = vllm_config.scheduler_config.max_num_batched_tokens
             self._recorder = Recorder(operator.attrgetter(LAYERS[self.architecture])(self), lower, rows, config, dtype)
         self.head = Head(head_config)
+        self._matrices = nn.ModuleList(Product(layers) for layers in matrices(self.head, dtype))
         self._paged = PagedHead(self.head, dtype)
         self._state = StateLayer(self._paged.layout.columns, dtype, vllm_config, f"{STATE}.{count}")
         self._batch: Batch | None = None
@@ -227,15 +287,17 @@ class ServedHead(Model):
         last, below = output if isinstance(output, tuple) else (output, [])
         if self._recorder is not None:
             below = self._recorder.states(len(last))
-        layers = torch.stack([last * self._quirks.hidden_scale, *reversed(below)], dim=1)
+        last = last if self._quirks.hidden_scale == 1.0 else last * self._quirks.hidden_scale
+        layers = torch.stack([last, *reversed(below)], dim=1)
         self._batch = self._state.batch()
-        q = layers.new_zeros((len(layers), self.head.config.q_size))
+        numbers = as_bits(torch.arange(len(layers), device=layers.device), layers.dtype)
+        size = self.head.config.q_size
+        rows = layers.new_zeros((len(layers), size + numbers.shape[1]))
+        rows[:, size:] = numbers
         if self._batch is not None:
             real = self._batch.num_tokens
-            q[:real] = self._paged.read(
-                layers[:real], input_ids[:real], self._embedding, self._batch, self._state.memory
-            )
-        return torch.cat([q, as_bits(torch.arange(len(q), device=q.device), q.dtype)], dim=-1)
+            rows[:real, :size] = self._paged.read(layers[:real], input_ids[:real], self._batch, self._state.memory)
+        return rows
 
     def compute_logits(self, hidden_states: Tensor) -> Tensor:
         size = self.head.config.q_size

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from transformers import TrainingArguments
@@ -48,6 +48,11 @@ SUMMARY = (
 )  # fmt: skip
 
 
+def _option(default: Any, text: str) -> Any:
+    """A field with its help."""
+    return field(default=default, metadata={"help": text})
+
+
 @dataclass
 class HeadTrainingArguments(TrainingArguments):
     """Arguments of every training. The defaults are the paper's for language models.
@@ -56,42 +61,24 @@ class HeadTrainingArguments(TrainingArguments):
     """
 
     # --- Output layer and trained parameters ---
-    output_dir: str | None = field(
-        default=None, metadata={"help": "Folder of the run: checkpoints, logs, and the trained model."}
+    output_dir: str | None = _option(None, "Folder of the run: checkpoints, logs, and the trained model.")
+    train_mode: str = _option(
+        "all",
+        "What to train: all (every parameter that is not frozen), head (frozen backbone), or lora (adapters, and the "
+        "full head).",
     )
-    train_mode: str = field(
-        default="all",
-        metadata={
-            "help": "What to train: all (every parameter that is not frozen), head (frozen backbone), or lora "
-            "(adapters, and the full head)."
-        },
+    head_lr_multiplier: float = _option(1.0, "Learning rate of the head, as a multiple of learning_rate.")
+    lora_r: int = _option(8, "Rank of the LoRA adapters.")
+    lora_alpha: float = _option(16.0, "Scale of the LoRA adapters.")
+    hidden_states_dir: str | None = _option(
+        None, "Folder for the hidden states of a frozen backbone, which several runs may share. [output_dir/states]"
     )
-    head_lr_multiplier: float = field(
-        default=1.0, metadata={"help": "Learning rate of the head, as a multiple of learning_rate."}
-    )
-    lora_r: int = field(default=8, metadata={"help": "Rank of the LoRA adapters."})
-    lora_alpha: float = field(default=16.0, metadata={"help": "Scale of the LoRA adapters."})
-    hidden_states_dir: str | None = field(
-        default=None,
-        metadata={
-            "help": "Folder for the hidden states of a frozen backbone, which several runs may share. "
-            "[output_dir/states]"
-        },
-    )
-    hidden_states_dtype: str = field(
-        default="float32", metadata={"help": "Data type of stored hidden states: float32, bfloat16 or float16."}
-    )
+    hidden_states_dtype: str = _option("float32", "Data type of stored hidden states: float32, bfloat16 or float16.")
 
     # --- Training Duration and Batch Size ---
-    batch_size: int = field(
-        default=4, metadata={"help": "Examples per batch, over all processes: their number changes no result."}
-    )
-    per_device_train_batch_size: int = field(
-        default=0, metadata={"help": "Examples per batch and process, instead of batch_size."}
-    )
-    per_device_eval_batch_size: int = field(
-        default=0, metadata={"help": "Examples per evaluation batch and process. [as in training]"}
-    )
+    batch_size: int = _option(4, "Examples per batch, over all processes: their number changes no result.")
+    per_device_train_batch_size: int = _option(0, "Examples per batch and process, instead of batch_size.")
+    per_device_eval_batch_size: int = _option(0, "Examples per evaluation batch and process. [as in training]")
     num_train_epochs: float = 1.0
 
     # --- Other defaults than the Trainer's ---
@@ -104,16 +91,13 @@ class HeadTrainingArguments(TrainingArguments):
     logging_steps: float = 10
     logging_nan_inf_filter: bool = False
     eval_strategy: IntervalStrategy | str = "steps"
-    eval_steps: float | None = field(
-        default=NEVER, metadata={"help": "Steps between evaluations. [before and after training only]"}
-    )
+    eval_steps: float | None = _option(NEVER, "Steps between evaluations. [before and after training only]")
     save_total_limit: int | None = 2
     include_num_input_tokens_seen: str | bool = True
     remove_unused_columns: bool = False
     label_names: list[str] | None = field(default_factory=lambda: ["labels"])
-    report_to: None | str | list[str] = field(  # noqa: RUF036  # the order that HfArgumentParser understands
-        default=None,
-        metadata={"help": "Loggers: tensorboard, wandb, trackio, none, ... [tensorboard in output_dir/logs]"},
+    report_to: None | str | list[str] = _option(  # noqa: RUF009, RUF036  # the order that HfArgumentParser understands
+        None, "Loggers: tensorboard, wandb, trackio, none, ... [tensorboard in output_dir/logs]"
     )
     disable_tqdm: bool | None = True
     log_level: str = "error"
@@ -177,23 +161,19 @@ class HeadTrainingArguments(TrainingArguments):
 class LMTrainingArguments(HeadTrainingArguments):
     """Arguments for a causal language model. The defaults are the paper's for GPT-2 small."""
 
-    window_length: int = field(default=200, metadata={"help": "Number of tokens of a training window."})
+    window_length: int = _option(200, "Number of tokens of a training window.")
 
 
 @dataclass
 class SummarizeTrainingArguments(HeadTrainingArguments):
     """Arguments for an encoder-decoder model. The defaults are the paper's."""
 
-    batch_size: int = field(
-        default=8, metadata={"help": "Pairs per batch, over all processes: their number changes no result."}
-    )
+    batch_size: int = _option(8, "Pairs per batch, over all processes: their number changes no result.")
     learning_rate: float = 5e-5
     max_grad_norm: float = 1.0  # the Trainer's default; the paper does not say
     lr_scheduler_type: SchedulerType | str = "linear"
     warmup_steps: float = 1000
     num_train_epochs: float = 3.0
-    max_source_length: int = field(default=1024, metadata={"help": "Maximum number of tokens of a document."})
-    max_target_length: int = field(default=128, metadata={"help": "Maximum number of tokens of a summary."})
-    source_prefix: str | None = field(
-        default=None, metadata={"help": "Text before each document. [as the model's config says, or none]"}
-    )
+    max_source_length: int = _option(1024, "Maximum number of tokens of a document.")
+    max_target_length: int = _option(128, "Maximum number of tokens of a summary.")
+    source_prefix: str | None = _option(None, "Text before each document. [as the model's config says, or none]")

@@ -39,10 +39,6 @@ def quiet_logging() -> Iterator[None]:
         yield
 
 
-def silent(done: float, total: float, text: str) -> None:
-    """Report no progress."""
-
-
 class ProgressCallback(TrainerCallback):
     """Reports progress, and restores what the Trainer does not restore from a checkpoint."""
 

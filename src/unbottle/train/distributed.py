@@ -8,9 +8,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,9 +19,6 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils.data import BatchSampler, Dataset, Sampler
 
 from unbottle.progress import processes as launched
-
-if TYPE_CHECKING:
-    from accelerate.optimizer import AcceleratedOptimizer
 
 T = TypeVar("T")
 Row = dict[str, Tensor]
@@ -144,6 +141,16 @@ def check_same_everywhere(values: Mapping[str, Mapping[str, object]]) -> None:
 # -- batches
 
 
+class WrappedRows(Dataset[Row]):
+    """A dataset with as many rows as another. Subclasses change the rows."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class DistributedBatches(Sampler[list[int]]):
     """The part of each batch that one process reads. No row is read twice or left out.
 
@@ -161,20 +168,12 @@ class DistributedBatches(Sampler[list[int]]):
             yield rows[self.rank :: self.processes] or [BLANK]
 
 
-class RowsWithBlank(Dataset[Row]):
+class RowsWithBlank(WrappedRows):
     """A dataset with one more row, BLANK, which has no labels."""
 
-    def __init__(self, rows: Dataset[Row]) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        assert isinstance(self.rows, Sized)
-        return len(self.rows)
-
     def __getitem__(self, index: int) -> Row:
-        if index != BLANK:
-            return self.rows[index]
-        return {**self.rows[0], "labels": torch.full_like(self.rows[0]["labels"], -100)}
+        row: Row = self.rows[0 if index == BLANK else index]
+        return row if index != BLANK else {**row, "labels": torch.full_like(row["labels"], -100)}
 
 
 # -- FSDP2: tensors in shards
@@ -215,15 +214,13 @@ def copy_sharded(value: Tensor, target: Tensor) -> None:
     target.copy_(_sharded_like(value, target))
 
 
-def gather_optimizer_state(optimizer: torch.optim.Optimizer | AcceleratedOptimizer) -> OptimizerState:
+def gather_optimizer_state(optimizer: torch.optim.Optimizer) -> OptimizerState:
     """The state of an optimizer as one process alone would save it."""
     state: OptimizerState = optimizer.state_dict()
     return {**state, "state": {number: gather_tensors(values) for number, values in state["state"].items()}}
 
 
-def shard_optimizer_state(
-    optimizer: torch.optim.Optimizer | AcceleratedOptimizer, state: OptimizerState
-) -> OptimizerState:
+def shard_optimizer_state(optimizer: torch.optim.Optimizer, state: OptimizerState) -> OptimizerState:
     """The inverse of gather_optimizer_state: each tensor is sharded as its parameter is."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     numbers = [number for group in state["param_groups"] for number in group["params"]]

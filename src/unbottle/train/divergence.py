@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from unbottle.files import write_json
 from unbottle.train.checkpoints import newest
-from unbottle.train.distributed import Row, gather_sharded, is_first
+from unbottle.train.distributed import Row, WrappedRows, gather_sharded, is_first
 
 ROWS = "rows"  # key of a row: its index in the data
 FILE = "bad-batch.json"
@@ -32,16 +31,9 @@ def number_rows(data: Dataset[Row]) -> Dataset[Row]:
     return NumberedStream(data)
 
 
-class NumberedRows(Dataset[Row]):
-    def __init__(self, data: Dataset[Row]) -> None:
-        self.data = data
-
-    def __len__(self) -> int:
-        assert isinstance(self.data, Sized)
-        return len(self.data)
-
+class NumberedRows(WrappedRows):
     def __getitem__(self, index: int) -> Row:
-        return {**self.data[index], ROWS: torch.tensor([index])}
+        return {**self.rows[index], ROWS: torch.tensor([index])}
 
 
 class NumberedStream(IterableDataset[Row]):
@@ -57,11 +49,6 @@ class DivergenceError(ValueError):
     """Loss, gradient or weights are not finite, or the loss has exploded."""
 
 
-class SeenBatch(TypedDict):
-    rows: list[int]
-    inputs: Row
-
-
 class DivergenceMonitor:
     """Checks every loss and every gradient. The batches of a bad step are written to `bad-batch.json` in `folder`."""
 
@@ -69,7 +56,7 @@ class DivergenceMonitor:
         self.folder, self.learning_rate = folder, learning_rate
         self.limit = EXPLODED * math.log(max(vocabulary_size, 2))
         self.step = 0
-        self.batches: list[SeenBatch] = []  # of this step
+        self.batches: list[tuple[list[int], Row]] = []  # of this step: indices of rows, and inputs
         self.first = True
 
     def check_batch(self, step: int, inputs: Row) -> None:
@@ -77,7 +64,7 @@ class DivergenceMonitor:
         if step != self.step:
             self.step, self.batches = step, []
         rows = inputs.pop(ROWS, None)
-        self.batches.append({"rows": [] if rows is None else rows.flatten().tolist(), "inputs": inputs})
+        self.batches.append(([] if rows is None else rows.flatten().tolist(), inputs))
 
     def check_loss(self, value: float) -> None:
         """Check the loss of the last batch."""
@@ -106,12 +93,12 @@ class DivergenceMonitor:
         file = self.folder / FILE
         if is_first():
             shown = [
-                {"rows": batch["rows"], **{name: batch["inputs"][name].tolist() for name in ("input_ids", "labels")}}
-                for batch in batches
+                {"rows": rows, **{name: inputs[name].tolist() for name in ("input_ids", "labels")}}
+                for rows, inputs in batches
             ]
             write_json(file, {"step": self.step, "problem": problem, "batches": shown})
-        rows = [row for batch in batches for row in batch["rows"]]
-        names = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
+        indices = [index for rows, _ in batches for index in rows]
+        names = ", ".join(map(str, indices[:SHOWN])) + (", ..." if len(indices) > SHOWN else "")
         checkpoint = newest(self.folder / "checkpoints")
         kept = "there is no checkpoint yet" if checkpoint is None else f"{checkpoint.name} is kept"
         raise DivergenceError(

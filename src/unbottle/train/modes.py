@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -15,18 +15,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.pytorch_utils import Conv1D
 
 from unbottle.files import explain_full_disk, replace_folder
-from unbottle.hf.head_inputs import states
+from unbottle.head import Head
+from unbottle.hf.head_inputs import shifted, states
 from unbottle.hf.model_card import FILE, TrainingRecord, model_card
 from unbottle.hf.modeling import HeadMixin
-from unbottle.hf.outputs import shifted
-from unbottle.progress import Progress
+from unbottle.progress import Progress, silent
 from unbottle.train.arguments import HeadTrainingArguments
-from unbottle.train.callbacks import silent
 from unbottle.train.distributed import Row, gather_state_dict, is_sharded, on_first_process
 from unbottle.train.hidden_state_cache import Windows, cache_hidden_states, is_cacheable
-
-if TYPE_CHECKING:
-    from unbottle.head import Head
 
 MODEL, ADAPTER = "model", "adapter"  # folders of a run
 
@@ -156,30 +152,16 @@ class FrozenBackbone(nn.Module):
 
     def forward(
         self,
-        input_ids: Tensor,
         labels: Tensor,
         layers: Tensor | None = None,
-        attention_mask: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs: object,
-    ) -> dict[str, Tensor]:
+        skip_logits: bool = True,  # or not: there is nothing but the loss
+        **inputs: Tensor,
+    ) -> dict[str, Tensor | None]:
         if layers is None:
-            outputs = self.model(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                labels=labels,
-                num_items_in_batch=num_items_in_batch,
-                skip_logits=True,
-            )
-            return {"loss": outputs.loss}
-        head_states = states(layers.to(self.model.dtype), input_ids, attention_mask, None, past=None)
-        answer = self.model._predict(
-            head_states,
-            past=None,
-            labels=shifted(labels),
-            num_items=num_items_in_batch,
-            logits_to_keep=0,
-            skip_logits=True,
-        )
-        assert answer.loss is not None
-        return {"loss": answer.loss}
+            options = {"num_items_in_batch": num_items_in_batch, "skip_logits": True}
+            return {"loss": self.model(labels=labels, **options, **inputs).loss}
+        layers = layers.to(self.model.dtype)
+        here = states(layers, inputs["input_ids"], inputs.get("attention_mask"), None, past=None)
+        prediction = self.model._predict(here, labels=shifted(labels), num_items=num_items_in_batch, skip_logits=True)
+        return {"loss": prediction.loss}

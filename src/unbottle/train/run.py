@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import torch
 from huggingface_hub import upload_folder
@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer_utils import IntervalStrategy
 
-from unbottle.files import folder_lock, read_json, write_json
+from unbottle.files import Json, folder_lock, read_json, write_json
 from unbottle.head.projection import OLD_NAMES, current_name
 from unbottle.hf.attach import innermost
 from unbottle.hf.integrations.callbacks import HeadGradientCallback
@@ -43,7 +43,6 @@ from unbottle.train.trainer import CHECKPOINTS, TRAINER_STATE, WRITING, HeadTrai
 RECORD = "run.json"
 ALIGNED = 64  # bytes
 NOT_WITH_FROZEN_BACKBONE = ("label_smoothing_factor", "neftune_noise_alpha")
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

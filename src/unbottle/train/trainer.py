@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -24,15 +24,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from unbottle.files import explain_full_disk, read_json, write_json
 from unbottle.train.arguments import HeadTrainingArguments
-from unbottle.train.checkpoints import (
-    PREFIX,
-    random_state,
-    read_state,
-    rotate,
-    seal,
-    set_random_state,
-    write_state,
-)
+from unbottle.train.checkpoints import PREFIX, random_state, read_state, rotate, seal, set_random_state, write_state
 from unbottle.train.distributed import (
     DistributedBatches,
     RowsWithBlank,
@@ -50,9 +42,6 @@ from unbottle.train.distributed import (
     world_size,
 )
 from unbottle.train.divergence import DivergenceMonitor
-
-if TYPE_CHECKING:
-    from accelerate.optimizer import AcceleratedOptimizer
 
 WEIGHTS, MIDWAY = "weights.safetensors", "midway.json"
 OPTIMIZER, SCHEDULE, SCALER, RANDOM = "optimizer", "schedule", "scaler", "random"
@@ -118,7 +107,7 @@ class HeadTrainer(Trainer):
 
     args: HeadTrainingArguments
     model: PreTrainedModel
-    optimizer: AcceleratedOptimizer
+    optimizer: torch.optim.Optimizer
     lr_scheduler: torch.optim.lr_scheduler.LambdaLR
 
     def __init__(

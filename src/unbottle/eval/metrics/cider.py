@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from unbottle.eval.metrics.metric import REFERENCE, mean_metric
-from unbottle.eval.metrics.tokens import WORDS, words
+from unbottle.eval.metrics.tokens import WORDS, ngrams, words
 
 N = 4  # n-grams of 1 to N words
 SIGMA = 6.0  # of the penalty on a difference in length
@@ -33,7 +33,7 @@ def ciders(texts: Sequence[str], references: Sequence[str]) -> list[float]:
     """
     if len(texts) != len(references) or not texts:
         raise ValueError(f"{len(texts)} texts and {len(references)} references: expected as many, and one or more.")
-    counted = [ngrams(words(reference)) for reference in references]
+    counted = [_counts(reference) for reference in references]
     documents = Counter(ngram for counts in counted for ngram in counts)
     log_number = math.log(len(texts))
 
@@ -42,14 +42,15 @@ def ciders(texts: Sequence[str], references: Sequence[str]) -> list[float]:
 
     scores = []
     for text, reference_counts in zip(texts, counted, strict=True):
-        counts = ngrams(words(text))
+        counts = _counts(text)
         longer = _bigrams(counts) - _bigrams(reference_counts)
         scores.append(10 * _similarity(weighted(counts), weighted(reference_counts), longer))
     return scores
 
 
-def ngrams(tokens: Sequence[str]) -> Counter[Ngram]:
-    return Counter(tuple(tokens[i : i + n]) for n in range(1, N + 1) for i in range(len(tokens) - n + 1))
+def _counts(text: str) -> Counter[Ngram]:
+    cut = words(text)
+    return Counter(ngram for n in range(1, N + 1) for ngram in ngrams(cut, n))
 
 
 def _bigrams(counts: Counter[Ngram]) -> int:

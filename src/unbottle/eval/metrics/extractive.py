@@ -6,8 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from unbottle.eval.bootstrap import MetricResult, RatioStatistic
-from unbottle.eval.metrics.metric import SOURCE, Metric, MetricInput, mean_metric
+from unbottle.eval.metrics.metric import SOURCE, Metric, MetricInput, MetricResult, mean_metric
 from unbottle.eval.metrics.tokens import DESCRIPTION, ngrams, sentences, tokens
 from unbottle.eval.proper_nouns import Tagger, words_of
 
@@ -167,11 +166,10 @@ def _support_note(data: MetricInput, values: Sequence[float | None]) -> str:
 
 
 def _copied(data: MetricInput) -> dict[str, MetricResult]:
-    results = {}
-    for name, word, measure in (("copy-rate", "coverage", coverage), ("copy-density", "density", density)):
-        statistic = RatioStatistic.mean(_of_sources(measure)(data))
-        results[name] = MetricResult(statistic=statistic, implementation=f"{word}: {FRAGMENTS}")
-    return results
+    return {
+        "copy-rate": MetricResult.mean(_of_sources(coverage)(data), f"coverage: {FRAGMENTS}"),
+        "copy-density": MetricResult.mean(_of_sources(density)(data), f"density: {FRAGMENTS}"),
+    }
 
 
 def _novel(n: int) -> Metric:
@@ -182,10 +180,7 @@ def _novel(n: int) -> Metric:
 def _repeated(data: MetricInput) -> dict[str, MetricResult]:
     values = {f"repetition-{n}": [repetition(text, n) for text in data.texts] for n in NS}
     values["repeated-sentences"] = [repeated_sentences(text) for text in data.texts]
-    return {
-        name: MetricResult(statistic=RatioStatistic.mean(numbers), implementation=REPETITION)
-        for name, numbers in values.items()
-    }
+    return {name: MetricResult.mean(shares, REPETITION) for name, shares in values.items()}
 
 
 def _length_note(data: MetricInput, values: Sequence[float | None]) -> str:

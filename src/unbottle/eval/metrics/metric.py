@@ -1,11 +1,11 @@
-"""Metric: the interface of the metrics of summaries, and their options."""
+"""Metric: the interface of the metrics of summaries, their results and their options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from unbottle.eval.bootstrap import MetricResult, RatioStatistic, Resampling
+from unbottle.eval.bootstrap import RatioStatistic, Resampling, Statistic
 from unbottle.eval.proper_nouns import Tagger
 
 REFERENCE, SOURCE = "summary", "document"  # inputs that a metric may need, by the names of their columns
@@ -21,10 +21,6 @@ class EntailmentOptions:
     model: str = "manueldeprada/FactCC"  # the published checkpoint; its labels are CORRECT and INCORRECT
     label: str | None = None
     batch: int = 16
-
-    def description(self) -> str:
-        label = "the label that means support" if self.label is None else f"label {self.label}"
-        return f"{self.model} by transformers: share of a summary's sentences with {label} given the source"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +56,20 @@ class MetricInput:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MetricResult:
+    """A metric of one run, and which code computed it; `note` says what a reader should know about it."""
+
+    statistic: Statistic
+    implementation: str
+    note: str = ""
+
+    @classmethod
+    def mean(cls, values: Sequence[float | None], implementation: str, note: str = "") -> MetricResult:
+        """The mean of one value per text; a value of None leaves its text out."""
+        return cls(statistic=RatioStatistic.mean(values), implementation=implementation, note=note)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metric:
     """`compute` returns a result for each name in `outputs`.
 
@@ -83,7 +93,6 @@ def mean_metric(
 
     def result(data: MetricInput) -> dict[str, MetricResult]:
         values = compute(data)
-        statistic = RatioStatistic.mean(values)
-        return {name: MetricResult(statistic=statistic, implementation=implementation(data), note=note(data, values))}
+        return {name: MetricResult.mean(values, implementation(data), note(data, values))}
 
     return Metric(compute=result, outputs=(name,), needs=needs)

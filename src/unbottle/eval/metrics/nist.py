@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unbottle.eval.bootstrap import CorpusStatistic, MetricResult
-from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput
+from unbottle.eval.bootstrap import CorpusStatistic
+from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput, MetricResult
 from unbottle.eval.metrics.tokens import WORDS, ngrams, words
 
 N = 5
@@ -78,8 +78,8 @@ def _compute(data: MetricInput) -> dict[str, MetricResult]:
     statistic = CorpusStatistic(
         value=nist(data.texts, data.references),
         counted=len(data.texts),
-        sums=nist_sums(data.texts, data.references),
-        function=nist_of,
+        rows=nist_sums(data.texts, data.references),
+        of_sums=nist_of,
     )
     return {"nist": MetricResult(statistic=statistic, implementation=implementation())}
 

@@ -1,4 +1,4 @@
-"""ROUGE by the rouge_score package: without stemmer for completions unless asked for, with stemmer for summaries."""
+"""ROUGE by the rouge_score package, of whole texts and of their proper nouns alone (R1P), and P Ratio."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput, mean_metric
+from unbottle.eval.bootstrap import RatioStatistic
+from unbottle.eval.metrics.metric import REFERENCE, Metric, MetricInput, MetricResult, mean_metric
+from unbottle.eval.proper_nouns import words_of
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
 
-KINDS = ("rouge1", "rouge2")
-STEMMED_KINDS = {"r1": "rouge1", "r2": "rouge2", "rl": "rougeL"}
+KINDS = {"r1": "rouge1", "r2": "rouge2", "rl": "rougeL"}
 SEEN = re.compile(r"[a-zA-Z0-9]")  # rouge_score ignores all other characters
 
 
@@ -27,29 +28,24 @@ def _scorer(kinds: tuple[str, ...], stemmer: bool) -> RougeScorer:
     return RougeScorer([*kinds], use_stemmer=stemmer)
 
 
-def rouge(text: str, reference: str, *, stemmer: bool = False) -> dict[str, float]:
-    """F1 in percent, for `rouge1` and `rouge2`."""
-    scores = _scorer(KINDS, stemmer).score(reference, text)
-    return {kind: 100 * float(scores[kind].fmeasure) for kind in KINDS}
-
-
 @functools.lru_cache(maxsize=4096)  # r1, r2 and rl are computed one after the other
-def stemmed_rouge(text: str, reference: str) -> dict[str, float]:
-    """F1 in percent, for `r1`, `r2` and `rl`."""
-    scores = _scorer(tuple(STEMMED_KINDS.values()), True).score(reference, text)
-    return {name: 100 * float(scores[kind].fmeasure) for name, kind in STEMMED_KINDS.items()}
+def rouge(
+    text: str, reference: str, *, stemmer: bool = False, kinds: tuple[str, ...] = ("rouge1", "rouge2")
+) -> dict[str, float]:
+    """F1 in percent, of each kind."""
+    scores = _scorer(kinds, stemmer).score(reference, text)
+    return {kind: 100 * float(scores[kind].fmeasure) for kind in kinds}
+
+
+def name_overlap(generated: list[str], true: list[str]) -> float:
+    """ROUGE-1 of the proper nouns alone, in percent, without a stemmer; 0 where one of the two has none."""
+    return rouge(" ".join(generated), " ".join(true))["rouge1"]
 
 
 def implementation(*, stemmer: bool = False) -> str:
     version = importlib.metadata.version("rouge-score")
     how = "Porter stemmer" if stemmer else "no stemmer"
     return f"rouge_score {version}: F1 in percent, mean over texts; {how}, its own words (a-z, 0-9, lower case)"
-
-
-def stemmed_implementation(name: str = "r1") -> str:
-    version = importlib.metadata.version("rouge-score")
-    kind = STEMMED_KINDS[name]
-    return f"rouge_score {version}, {kind}: F1 in percent, mean over texts; Porter stemmer, words of a-z and 0-9"
 
 
 def _note(data: MetricInput, values: Sequence[float | None]) -> str:
@@ -59,12 +55,43 @@ def _note(data: MetricInput, values: Sequence[float | None]) -> str:
     )
 
 
-def _metric(name: str) -> Metric:
+def _metric(name: str, kind: str) -> Metric:
     def compute(data: MetricInput) -> list[float]:
         pairs = zip(data.texts, data.references, strict=True)
-        return [stemmed_rouge(text, reference)[name] for text, reference in pairs]
+        return [rouge(text, true, stemmer=True, kinds=tuple(KINDS.values()))[kind] for text, true in pairs]
 
-    return mean_metric(name, compute, lambda data: stemmed_implementation(name), REFERENCE, note=_note)
+    def code(data: MetricInput) -> str:
+        version = importlib.metadata.version("rouge-score")
+        return f"rouge_score {version}, {kind}: F1 in percent, mean over texts; Porter stemmer, words of a-z and 0-9"
+
+    return mean_metric(name, compute, code, REFERENCE, note=_note)
 
 
-METRICS = {name: _metric(name) for name in STEMMED_KINDS}
+def _names(data: MetricInput) -> list[tuple[list[str], list[str]]]:
+    """The proper nouns of each text and of its reference."""
+    pairs = zip(data.texts, data.references, strict=True)
+    return [(words_of(text, data.tagger(text)), words_of(true, data.tagger(true))) for text, true in pairs]
+
+
+def _name_overlaps(data: MetricInput) -> list[float]:
+    return [name_overlap(generated, true) / 100 for generated, true in _names(data)]
+
+
+def _name_overlap_code(data: MetricInput) -> str:
+    names = f"proper nouns by {data.tagger.description}"
+    return f"{names}; {implementation()}; pairs without any count 0; a share, not percent"
+
+
+def _name_ratio(data: MetricInput) -> dict[str, MetricResult]:
+    counts = [(float(len(generated)), float(len(true))) for generated, true in _names(data)]
+    numerators, denominators = zip(*counts, strict=True)
+    code = f"proper nouns by {data.tagger.description}: those of all summaries to those of all references"
+    statistic = RatioStatistic(numerators=numerators, denominators=denominators)
+    return {"p-ratio": MetricResult(statistic=statistic, implementation=code)}
+
+
+METRICS = {
+    **{name: _metric(name, kind) for name, kind in KINDS.items()},
+    "r1p": mean_metric("r1p", _name_overlaps, _name_overlap_code, REFERENCE),
+    "p-ratio": Metric(compute=_name_ratio, outputs=("p-ratio",), needs=(REFERENCE,)),
+}

@@ -40,7 +40,8 @@ class NestedReranker(Reranker):
     def words(self, x: Inputs, logits: Logits) -> Words:
         outer = next(write for write in logits.written if write.name == self.outer)
         chosen = top(maximum(outer.now, outer.scores).detach(), self.k)  # columns ascend with ids, so do ties
-        return Words(outer.words.ids.gather(-1, chosen), outer.words.present.gather(-1, chosen))
+        words = outer.words
+        return Words(words.ids.gather(-1, chosen), words.present.gather(-1, chosen), complete=words.complete)
 
 
 def _largest_first(config: HeadConfig) -> list[Partition]:

@@ -1,1 +1,1 @@
-"""What other libraries need to work with a head: TRL, PEFT, transformers serve, training callbacks."""
+"""What other libraries need to work with a head: TRL, PEFT, continuous batching, training callbacks."""

@@ -5,8 +5,11 @@ A file of its own, because TrainerCallback imports PEFT and more where they are 
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerControl as Control
 
 from unbottle.hf.attach import innermost
 from unbottle.hf.integrations.guards import BypassedHeadError
@@ -21,21 +24,14 @@ class HeadGradientCallback(TrainerCallback):
     def __init__(self) -> None:
         self.checked = False
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: Control, **kwargs: Any) -> None:
         self.checked = False  # one callback may serve several trainings
 
     def on_pre_optimizer_step(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        model: nn.Module | None = None,
-        **kwargs: object,
+        self, args: TrainingArguments, state: TrainerState, control: Control, **kwargs: Any
     ) -> None:
         if not self.checked:
-            refuse_untrained(model)
+            refuse_untrained(kwargs.get("model"))
             self.checked = True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from transformers.generation.continuous_batching.utils import find_head_dim, fin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from unbottle.head import Knobs
-from unbottle.hf.knob_scope import current_knobs
+from unbottle.hf.head_inputs import layers_of
+from unbottle.hf.knobs import current_knobs
 from unbottle.hf.model_with_head import ModelWithHead
 from unbottle.hf.paged_state import Batch, Layout, PagedHead
 
@@ -64,8 +66,9 @@ class Manager(continuous_api.ContinuousBatchingManager):
         model: Any = self.model
         layout = Layout.of(model.head, model.dtype)
         config, extra, own_types = _with_layers(model.config.get_text_config(), layout)
-        described: Any = _Described(model, config)
-        self.model = described
+        described: Any = SimpleNamespace(config=config, device=model.device, dtype=model.dtype)
+        described._supports_logits_to_keep = model._supports_logits_to_keep
+        self.model = described  # as its cache is told about it: with the layers of the head's state
         try:
             processor = super()._create_batch_processor()
         finally:
@@ -77,14 +80,6 @@ class Manager(continuous_api.ContinuousBatchingManager):
         memory = pages[:, -own:].unflatten(1, (allocator.tokens_per_page, -1))
         setattr(cache, STATE, PagedState(allocator, memory, own_types, self.knobs))
         return processor
-
-
-class _Described:
-    """A model as its cache is told about it: with the layers of the head's state."""
-
-    def __init__(self, model: Any, config: Any) -> None:
-        self.config, self.device, self.dtype = config, model.device, model.dtype
-        self._supports_logits_to_keep = model._supports_logits_to_keep
 
 
 def _with_layers(config: Any, layout: Layout) -> tuple[Any, int, int]:
@@ -122,12 +117,10 @@ def paged_step(model: ModelWithHead, input_ids: Tensor, step: dict[str, Any]) ->
     if state.own_types == 1 and isinstance(step.get("attention_mask"), dict):
         kind = next(iter(group_layers_by_attn_type(model.config.get_text_config())))
         step["attention_mask"] = step["attention_mask"][kind]
-    depth = model.config.get_text_config().num_hidden_layers
-    outputs = model._backbone(input_ids=input_ids, output_hidden_states=model._wanted_layers(False, depth), **step)
-    layers = model._layers(outputs.last_hidden_state, outputs.get("hidden_states"))[0]
+    layers = layers_of(model, {"input_ids": input_ids, **step})[0]
     batch, paged = state.batch(step), PagedHead(model.head, layers.dtype)
     embedding, real = model._embedding(), batch.num_tokens
-    q = paged.read(layers[:real], input_ids[0, :real], embedding, batch, state.memory)
+    q = paged.read(layers[:real], input_ids[0, :real], batch, state.memory)
     rows = wanted.long().tolist()
     logits: Any = paged.scores(q[rows], rows, embedding, batch, state.memory, lambda request: state.knobs)
     return CausalLMOutputWithPast(logits=logits[None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType
 
@@ -12,6 +12,8 @@ from torch import nn
 
 from unbottle.hf.integrations import trl
 from unbottle.hf.model_with_head import ModelWithHead
+
+WRAPPER = "ModulesToSaveWrapper"  # of PEFT
 
 
 class BypassedHeadError(RuntimeError):
@@ -73,6 +75,21 @@ def _filled(cell: CellType) -> bool:
         return callable(cell.cell_contents)
     except ValueError:  # an empty cell
         return False
+
+
+def release_output(model: nn.Module, configs: object) -> None:
+    """Make PEFT's modules_to_save=["head"] mean the head, and nothing else.
+
+    PEFT compares the endings of names, so "head" would also copy, untie and train lm_head: an adapter as large as the
+    vocabulary. When PEFT has wrapped a model it leaves its `configs` there; then lm_head is given back, unless named.
+    """
+    if not isinstance(configs, Mapping):
+        return
+    named = {ending for config in configs.values() for ending in getattr(config, "modules_to_save", None) or ()}
+    for name, module in list(model.named_children()):
+        taken = type(module).__name__ == WRAPPER and name != "head" and name.endswith("head")
+        if taken and not any(name.endswith(ending) for ending in named - {"head"}):
+            setattr(model, name, module.original_module)
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from torch.utils.checkpoint import checkpoint
 
 from unbottle.head import Distribution
 from unbottle.head.distribution import IGNORED
+from unbottle.hf.head_inputs import shifted
 from unbottle.hf.model_with_head import ModelWithHead
-from unbottle.hf.outputs import shifted
 
 MODULE, NAME = "trl.trainer.utils", "_fused_forward"  # in there, add_fused_lm_head makes it
 OPTIONS = ("temperature", "outputs", "cast_lm_head_to_fp32")  # what add_fused_lm_head was asked for, in its closure
