@@ -64,14 +64,19 @@ def end_group() -> None:
     Its threads (gloo's, the store's) end with the last reference to it, and wrapped models, which are cycles, have
     some. A thread that lives when the process exits aborts it, now and then ("terminate called without an active
     exception"), so nothing may be left of them.
+
+    The last reference must be one of Python's: only those release the GIL while the group waits for its threads. A
+    thread that frees a tensor needs the GIL, so a DDP reducer that went last would wait for ever.
     """
     if dist.is_available() and dist.is_initialized():
+        group = dist.group.WORLD
         dist.destroy_process_group()
         if "accelerate" in sys.modules:
             from accelerate.state import AcceleratorState
 
             AcceleratorState._reset_state(reset_partial_state=True)  # has the meshes of FSDP2
         gc.collect()
+        del group
 
 
 def world_size() -> int:
