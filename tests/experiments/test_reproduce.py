@@ -106,6 +106,9 @@ def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
         (["table1", "--size", "large"], "size 'large': not a backbone of preset cpu. Known: small, medium, smaller."),
         (["table1", "--templates", "mine"], "templates 'mine': unknown. Known: public, own."),
         (["table1", "--preset", "tiny", "--pairs", __file__], "only for analogy, not for table1"),
+        (["table1", "--preset", "tiny", "--contexts", "4"], "--contexts 4: only for analogy, not for table1"),
+        (["table1", "--preset", "tiny", "--train", "all"], "train 'all': unknown. Known: head, lora."),
+        (["summarization", "--preset", "tiny", "--model", "."], "only for experiments on causal models"),
         (["summarization", "--data", "booksum"], "paragraphs is not on the hub"),
         (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),
     ],
@@ -167,6 +170,34 @@ def test_the_analogy_protocol_trains_the_answer_alone_and_keeps_the_embeddings(t
     assert (tmp_path / "analogy-questions" / "results.json").exists()
     assert reproduce("analogy", text, (folders[0], tmp_path), "--templates", "own", rows=["softmax+mi"]) == 0
     assert (tmp_path / "analogy-own" / "results.json").exists()
+
+
+@pytest.mark.parametrize("train", ["head", "lora"])
+def test_a_pretrained_model_takes_the_place_of_the_backbone(train, text, folders, tmp_path, monkeypatch) -> None:
+    """Its own weights stay as they are, or get adapters; what is stored names the model without its path."""
+    from unbottle.experiments import workspace
+
+    model = folders[0] / "base" / "small" / "model"
+    if not model.exists():
+        assert reproduce("order-bias", text, folders, rows=["softmax+mi"]) == 0
+    trained = []
+
+    def watched(model, data, valid, settings, **options):
+        trained.append((settings.train, model.head.config.form))
+        return train_lm(model, data, valid, settings, **options)
+
+    train_lm = workspace.train_lm
+    monkeypatch.setattr(workspace, "train_lm", watched)
+    options = ("--model", str(model), "--train", train, "--contexts", "2")
+    assert reproduce("analogy", text, (tmp_path / "work", tmp_path), *options, rows=["softmax+c+mi"]) == 0
+    assert trained == [(train, "balanced")]
+    stored = (tmp_path / "analogy" / "results.json").read_text(encoding="utf-8")
+    assert str(folders[0]) not in stored
+    data = json.loads(stored)
+    assert [row["size"] for row in data["rows"]] == ["model"]
+    assert data["settings"]["preset"]["backbones"] == {"model": {"pretrained": "model", "config": {}}}
+    table = (tmp_path / "analogy" / "table.md").read_text(encoding="utf-8")
+    assert f"unbottle reproduce analogy --preset tiny --model model --train {train} --contexts 2" in table
 
 
 def test_models_are_evaluated_on_the_gpu_if_there_is_one(text, folders, monkeypatch) -> None:

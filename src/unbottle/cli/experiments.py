@@ -35,6 +35,7 @@ unbottle reproduce table1 --preset cpu --data wikitext-2
 unbottle reproduce table1 --preset cpu --data wikitext-2 --seeds 3 --output results/cpu
 unbottle reproduce table1 --preset cpu --method softmax+mi --method softmax+c+mi
 unbottle reproduce analogy --pairs questions-words.txt
+unbottle reproduce analogy --model smollm2 --train lora --contexts 50
 unbottle reproduce table1 --preset tiny
 unbottle reproduce order-bias --preset paper --dry-run
 unbottle reproduce summarization --preset cpu --data samsum --size T5 --threads 1
@@ -75,17 +76,27 @@ def reproduce(
     size: Annotated[
         list[str] | None, option("NAME", "Run only this backbone; repeatable. [all of the experiment]")
     ] = None,
+    model: Annotated[
+        str | None,
+        option("MODEL", "A pretrained causal model instead of the preset's: a folder, a hub name, or smollm2."),
+    ] = None,
+    train: Annotated[str, option("WHAT", "With --model: what is trained, head or lora.")] = "head",
     templates: Annotated[
         str, option("NAME", "analogy: public, the paper's protocol, or own, our templates.")
     ] = "public",
     pairs: Annotated[
         Path | None, option("FILE", "analogy: pairs of words, as in questions-words.txt. [the package's]")
     ] = None,
+    contexts: Annotated[
+        int | None, option("N", "analogy: contexts of each relation, kind and part. [the preset's]", min=2)
+    ] = None,
     seeds: Seeds = 1,
     work: Annotated[
-        Path | None, option("DIR", "Folder for trained models. [runs/reproduce-PRESET, or -PRESET-DATA]")
+        Path | None, option("DIR", "Folder for trained models. [runs/reproduce-PRESET, -PRESET-DATA or -MODEL-WHAT]")
     ] = None,
-    output: Annotated[Path | None, option("DIR", "Folder for the results. [results/PRESET]")] = None,
+    output: Annotated[
+        Path | None, option("DIR", "Folder for the results. [results/PRESET, or results/MODEL-WHAT]")
+    ] = None,
     threads: Threads = None,
     dry_run: Annotated[bool, flag("--dry-run", "Print the preset and exit.")] = False,
 ) -> None:
@@ -103,6 +114,7 @@ def reproduce(
     check_choice("experiment", experiment, tuple(EXPERIMENTS))
     check_choice("preset", preset, PRESETS)
     check_choice("templates", templates, TEMPLATES)
+    check_choice("train", train, ("head", "lora"))
     check_method(*(method or ()))
     if not dry_run:
         check_file(pairs)
@@ -120,18 +132,35 @@ def reproduce(
         measure_pairs: Any = table.measure  # those of the analogies take these two
         words = None if dry_run else read_word_pairs(pairs)
         table = replace(table, measure=partial(measure_pairs, pairs=words, name=variant))
-    settings = table.workspace.presets[preset]
+    from unbottle.experiments.presets import Backbone, LanguagePreset
+
+    settings, name = table.workspace.presets[preset], preset
+    if contexts is not None:
+        if not (experiment.startswith("analogy") and isinstance(settings, LanguagePreset)):
+            raise ValueError(f"--contexts {contexts}: only for analogy, not for {experiment}.")
+        settings = replace(settings, analogies=contexts)
+    if model is not None:
+        if not isinstance(settings, LanguagePreset):
+            raise ValueError(f"--model {model}: only for experiments on causal models, not for {experiment}.")
+        if not dry_run:
+            check_model(model)
+        settings, name = settings.on_model(model, train=train), f"{Path(model).name}-{train}"
+        command = f"unbottle reproduce {experiment} --preset {preset} --model {Path(model).name} --train {train}"
+        table = replace(table, command=command + (f" --contexts {contexts}" if contexts else ""))
     methods, sizes = table.select_methods(settings, method or ()), table.select_sizes(settings, size or ())
     data = data or settings.data
     suffix = table.workspace.suffix(data)
-    work = work or Path(f"runs/reproduce-{preset}{suffix}")
-    output = output or Path(f"results/{preset}")
+    work = work or Path(f"runs/reproduce-{name}{suffix}")
+    output = output or Path(f"results/{name}")
     if dry_run:
         rows = {"experiment": experiment, "methods": methods, "sizes": sizes, "seeds": list(range(seeds))}
         folders = {"data": data, "work": str(work), "output": str(output)}
         end_dry_run({**rows, **folders, "preset": settings.to_dict()})
-    from unbottle.cli.models import config_of_model
+    from unbottle.cli.models import config_of_model, fetched
     from unbottle.experiments.runner import run_experiment
+
+    if model is not None:
+        settings = replace(settings, backbones={size: Backbone(pretrained=fetched(model)) for size in sizes})
 
     with one_line_warnings(), progress() as report:
         for name in filter(None, (settings.backbones[size].pretrained for size in sizes)):

@@ -26,7 +26,7 @@ from unbottle.experiments.corpora import content_hash, read_windows
 from unbottle.experiments.figures import plot_perplexities
 from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics
 from unbottle.experiments.paired import differences_to
-from unbottle.experiments.presets import CONTENT, Backbone, Json, Preset
+from unbottle.experiments.presets import CONTENT, Backbone, Json, Preset, without_paths
 from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
@@ -108,13 +108,6 @@ class Comparison(Preset):
         tagger = f"{kind}{colon}{Path(path).name}"
         named = replace(self, data=Path(self.data).name, backbones=without_paths(self.backbones), tagger=tagger)
         return super(Comparison, named).to_dict()
-
-
-def without_paths(backbones: dict[str, Backbone]) -> dict[str, Backbone]:
-    return {
-        title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
-        for title, backbone in backbones.items()
-    }
 
 
 def select_rows(names: Sequence[str], methods: Sequence[str] = METHODS, baseline: str = SOFTMAX) -> list[str]:

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from unbottle.eval.generation import Decoding
-from unbottle.experiments.compare import model_hashes, select_rows, without_paths
+from unbottle.experiments.compare import model_hashes, select_rows
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paired import differences_to
-from unbottle.experiments.presets import Backbone, Json, SummaryPreset
+from unbottle.experiments.presets import Backbone, Json, SummaryPreset, without_paths
 from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment

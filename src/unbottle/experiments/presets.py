@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from unbottle.data.sources import SAMPLE
 from unbottle.eval.generation import Decoding
 from unbottle.eval.summary_scores import DEFAULT_METRICS, METRICS
+from unbottle.head.projection import form_for
 from unbottle.train import SUMMARIZE_PRESETS, Settings, SummarizeSettings
 from unbottle.train.presets import PRESETS as LANGUAGE_ARGUMENTS
 from unbottle.train.presets import RunSettings
@@ -24,6 +26,14 @@ class Backbone:
 
     pretrained: str | None = None
     config: Json = field(default_factory=dict)
+
+
+def without_paths(backbones: dict[str, Backbone]) -> dict[str, Backbone]:
+    """Pretrained backbones by their names, without paths of this machine."""
+    return {
+        title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
+        for title, backbone in backbones.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +103,37 @@ class LanguagePreset(Preset):
     sequences: int = 100  # number of texts to complete; the paper samples 40,000
     prompts: tuple[int, ...] = (20, 70, 120)  # lengths of their prompts, in words
     draws: int = 3  # continuations of each prompt
+
+    def on_model(self, model: str, *, train: str) -> LanguagePreset:
+        """The same on a pretrained model, of which the head is trained, or adapters and the head: "head", "lora"."""
+        usual = LANGUAGE_ARGUMENTS[train]
+        rows = replace(
+            self.rows,
+            train=train,
+            lr=float(str(usual["learning_rate"])),
+            eps=float(str(usual["adam_epsilon"])),
+            warmup_steps=int(str(usual["warmup_steps"])),
+        )
+        backbones = {Path(model).name: Backbone(pretrained=model)}
+        return replace(
+            self,
+            backbones=backbones,
+            rows=rows,
+            base=None,
+            base_share=0.0,
+            table=(),
+            epochs={},
+            b_ptr={},
+            vocabulary=None,
+        )
+
+    @property
+    def form(self) -> str:
+        return "paper" if self.rows.train == "all" else form_for(self.rows.train)
+
+    def to_dict(self) -> Json:
+        named = self if self.rows.train == "all" else replace(self, backbones=without_paths(self.backbones))
+        return super(LanguagePreset, named).to_dict()
 
     def row_settings(self, size: str) -> Settings:
         """Training settings of a backbone."""

@@ -22,10 +22,10 @@ from unbottle.head.embedding import Products, padded, product_weight
 from unbottle.head.inputs import Inputs
 from unbottle.ops import Logits, Tape, WeightGradient, Workspace, at_once, is_accelerator, wide, without_autocast
 
-BUFFER = 2**24  # numbers in the buffer of one softmax
+BUFFER = 2**25  # numbers in the buffers of all softmaxes: each part goes once through the gradient of the embeddings
 SELDOM = ("q", "h")  # most methods read them through projections only: no memory for gradients that never come
 PER_TOKEN = 16  # numbers that the partitions of a text keep for each position and token: about 64 bytes, measured
-EVALUATION = 4  # times as many without gradients: larger parts are faster, and nothing else takes memory
+EVALUATION = 2  # times as many without gradients: larger parts are faster, and nothing else takes memory
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class FusedLoss:
     objective: Objective
     workspace: Workspace
     records: bool  # whether gradients are wanted at all
+    softmaxes: int = 1  # whose logits are there at once
     in_place: bool = True  # not where log P of every word is asked for, and several softmaxes or copies make it up
 
     def __call__(
@@ -54,7 +55,7 @@ class FusedLoss:
         """The losses, and the gradients that are wanted of everything that has one."""
         sums = _Sums(x, self.weights, [self.records and each for each in wanted])
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
-        for batch, rows in parts(x, records=sums.wanted):
+        for batch, rows in parts(x, records=sums.wanted, softmaxes=self.softmaxes):
             tape = Tape(records=sums.wanted)
             with sums.part(batch, rows, tape) as part, self.workspace.lender(x.q.device) as lend, torch.enable_grad():
                 products = Products(part.embedding, tape, lend, weight)
@@ -188,9 +189,9 @@ def _zeros(like: Tensor, wanted: bool) -> Tensor | None:
     return torch.zeros_like(like, dtype=wide(like.dtype)) if wanted else None
 
 
-def parts(x: Inputs, *, records: bool) -> Iterator[tuple[slice, slice]]:
+def parts(x: Inputs, *, records: bool, softmaxes: int = 1) -> Iterator[tuple[slice, slice]]:
     """Rows of the batch and positions to work on at once, so that memory stays the same however long a text is."""
-    numbers = max(len(x.embedding.weight), _numbers_of_texts(x))
+    numbers = max(softmaxes * len(x.embedding.weight), _numbers_of_texts(x))
     return _parts(x.q.shape[:2], at_once(BUFFER if records else EVALUATION * BUFFER, x.q.device) // numbers)
 
 

@@ -192,7 +192,15 @@ class Head(Learnt):
     def fused_loss(self, *, records: bool) -> FusedLoss:
         """The loss without all logits; `records` says whether gradients are wanted."""
         in_place = not self.objective.label_smoothing or self.config.method.base not in ("mos", "pg", "ps")
-        return FusedLoss(self.distribution, self.own_weights, self.objective, self.workspace, records, in_place)
+        return FusedLoss(
+            self.distribution,
+            self.own_weights,
+            self.objective,
+            self.workspace,
+            records,
+            softmaxes=len(self.softmaxes),
+            in_place=in_place,
+        )
 
     @property
     def own_weights(self) -> list[Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 FORCED = False  # tests run the path of accelerators on CPU tensors
-ACCELERATED = 16  # times as many numbers at once where every launch costs
+ACCELERATED = 8  # times as many numbers at once where every launch costs
 
 
 def is_accelerator(device: torch.device) -> bool:

@@ -113,7 +113,7 @@ def _gathered(ctx: Any, weight: Tensor, add: Callable[[WeightGradient], None]) -
     return alone.total().to(weight.dtype)
 
 
-BLOCK = 2**22  # numbers that are gathered at once where there is no sparse kernel
+BLOCK = 2**23  # numbers that are gathered at once where there is no sparse kernel
 
 
 def sampled(f: Float[Tensor, "P D"], weight: Float[Tensor, "V D"], ids: Int[Tensor, "P S"]) -> Float[Tensor, "P S"]:
