@@ -39,7 +39,7 @@ def in_short(all_runs: list[Run]) -> str:
     for run in all_runs:
         cells = [f"{run.model}, {run.title}", run.cell(run.baseline, "perplexity", 2)]
         for method in (run.cpr(), run.best()):
-            cells += [label(method), run.summary(method)]
+            cells += [label(method), run.summary(method)] if method in run.rows else ["", ""]
         lines.append(cells)
     header = ["", "baseline", "CPR", "change (95 % interval)", "best row", "change (95 % interval)"]
     return Table(header, lines).markdown()

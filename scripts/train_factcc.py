@@ -4,7 +4,8 @@
 
 Claims are those of factcc_claims.py, of the documents of the training part. Without --base the classifier is a
 small BERT from random weights, whose tokenizer is trained on the documents: it exercises the metric, and is no judge.
-`--base manueldeprada/FactCC` goes on from the published checkpoint for one epoch, as the paper does. The folder is what
+`--base manueldeprada/FactCC` goes on from the published checkpoint for one epoch, as the paper does; any other BERT
+gets a new classification layer. The folder is what
 `unbottle eval summaries --metric factcc --factcc-model FOLDER` reads. Printed are the accuracies on claims of test
 documents, by kind of swap, and with --people (the file of QAGS) the AUC against the majority of three votes.
 """
@@ -39,9 +40,10 @@ LABELS = {0: "CORRECT", 1: "INCORRECT"}  # as the published checkpoint calls the
 
 
 def classifier(base: str | None, texts: Sequence[str], length: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The published checkpoint, or a small BERT from random weights."""
+    """The published checkpoint, another BERT with a new layer for the labels, or a small BERT from random weights."""
     if base is not None:
-        model = AutoModelForSequenceClassification.from_pretrained(base, **SAFE)
+        model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=len(LABELS), **SAFE)
+        model.config.id2label, model.config.label2id = LABELS, {name: number for number, name in LABELS.items()}
         return model, AutoTokenizer.from_pretrained(base, **NO_CODE)
     tokenizer = train_pair_tokenizer(texts, 8192)
     config = BertConfig(
@@ -138,7 +140,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="Pairs of document and summary, as for unbottle reproduce.")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--base", help="A classifier to go on from. [a small BERT from random weights]")
+    parser.add_argument("--base", help="A classifier or BERT to go on from. [a small BERT from random weights]")
     parser.add_argument("--people", type=Path, help="mturk_cnndm.jsonl of QAGS.")
     parser.add_argument("--documents", type=int, default=None)
     parser.add_argument("--epochs", type=int, default=1)

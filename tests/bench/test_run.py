@@ -164,7 +164,7 @@ def test_json(tmp_path: Path) -> None:
     assert data["machine"]["versions"].keys() == {"python", "unbottle", "torch", "transformers"}
     assert data["settings"]["repeats"] == 2
     plain, method, *_ = data["rows"]
-    assert {k: v for k, v in method.items() if k not in ("cpu", "wall")} == {
+    assert {k: v for k, v in method.items() if k not in ("cpu", "wall", "flops")} == {
         "shape": "tiny-t5", "vocabulary": 61, "measure": "train", "batch": 2, "length": 6, "source_length": 7,
         "context": None, "scale": None, "method": "softmax+cepr:3", "path": "auto",
         "memory": {"peak_mb": 50.0, "ratio": 0.5}, "goal": {"time": None, "memory": None}, "paper": None,

@@ -6,7 +6,7 @@ from tiny_shapes import ALL, TINY
 
 from unbottle.bench.cases import AT_CONTEXT, HEAD, MEASURES, NEW_TOKENS, Execution, HeadVariant, Point, Shape
 from unbottle.bench.models import Models
-from unbottle.bench.timing import DECODE_STEPS, work
+from unbottle.bench.timing import DECODE_STEPS, Work, count_flops, work
 from unbottle.hf.modeling import SkippedLogits
 
 
@@ -118,3 +118,27 @@ def test_all_variants_read_the_same_texts() -> None:
         todo.prepare()
         losses.append(todo.run())
     torch.testing.assert_close(*losses)
+
+
+def test_flops_are_those_of_dense_products() -> None:
+    """In place or not, in the forward or the backward pass; a sparse product counts for nothing."""
+    a, b, total = torch.ones(3, 5), torch.ones(5, 7, requires_grad=True), torch.zeros(3, 7)
+
+    def run() -> None:
+        (a @ b).sum().backward()
+        with torch.no_grad():
+            total.addmm_(a, b)
+            total.addmm_(a.to_sparse_csr(), b)
+
+    assert count_flops(Work(lambda: None, run)) == 3 * (2 * 3 * 5 * 7)
+    assert count_flops(Work(lambda: None, run, steps=3)) == 2 * 3 * 5 * 7
+
+
+def test_flops_of_the_fused_loss_are_those_of_the_dense_path() -> None:
+    """The fused loss takes gradients in the forward pass, some positions at a time, and adds them in place."""
+    models = Models(TINY, positions=9, execution=Execution())
+    dense, fused = (
+        count_flops(work(models.model(HeadVariant(method="softmax+mi", path=path)), point(TINY, "train")))
+        for path in ("dense", "fused")
+    )
+    assert fused == dense

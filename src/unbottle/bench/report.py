@@ -32,7 +32,8 @@ def note(settings: BenchSettings) -> str:
     return (
         f"{settings.execution}, {settings.repeats} rounds. {TIMES[settings.device]} Wall: seconds that passed. "
         "Both are medians of rounds in which the variants took turns; a ratio is the median divided by that of "
-        f"{baseline}. Memory: {MEMORY[settings.device]}."
+        f"{baseline}. FLOP ratio: of floating-point operations in matrix products, counted. "
+        f"Memory: {MEMORY[settings.device]}."
     )
 
 
@@ -92,6 +93,8 @@ def columns(rows: Sequence[Measurement]) -> list[Column]:
         ("wall ms", lambda row: milliseconds(row.wall)),
         ("wall ratio", lambda row: number(row.wall_ratio)),
     ]
+    if any(row.flop_ratio for row in rows):
+        chosen.append(("FLOP ratio", lambda row: number(row.flop_ratio)))
     if any(row.goal.time for row in rows):
         chosen.append(("goal", lambda row: number(row.goal.time) + " missed" * row.misses_time))
     if any(row.paper_ratio for row in rows):

@@ -17,6 +17,7 @@ import torch
 from transformers.utils import logging
 
 from unbottle.bench.cases import (
+    AT_CONTEXT,
     HEAD,
     NEW_TOKENS,
     NO_GOAL,
@@ -33,7 +34,7 @@ from unbottle.bench.cases import (
 )
 from unbottle.bench.memory import peak_memory
 from unbottle.bench.models import Models
-from unbottle.bench.timing import Clock, Time, Times, clock_of, take_turns, work
+from unbottle.bench.timing import Clock, Time, Times, clock_of, count_flops, take_turns, work
 from unbottle.files import Json
 from unbottle.progress import Progress
 
@@ -78,7 +79,10 @@ def identity(point: Point, variant: HeadVariant) -> Json:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Times and memory of one case. Times are medians, ratios are relative to the baseline at the same point."""
+    """Times and memory of one case. Times are medians, ratios are relative to the baseline at the same point.
+
+    `flops` are those of dense matrix products: the ratio to expect if nothing else took time.
+    """
 
     point: Point
     variant: HeadVariant
@@ -87,6 +91,8 @@ class Measurement:
     baseline: tuple[Time, ...]
     peak_mb: float | None = None
     baseline_peak_mb: float | None = None
+    flops: int | None = None
+    baseline_flops: int | None = None
     goal: Goal = NO_GOAL
     paper_ratio: float | None = None
 
@@ -113,6 +119,10 @@ class Measurement:
         return self.peak_mb / self.baseline_peak_mb
 
     @property
+    def flop_ratio(self) -> float | None:
+        return None if self.flops is None or not self.baseline_flops else self.flops / self.baseline_flops
+
+    @property
     def misses_time(self) -> bool:
         return self.goal.time is not None and self.wall_ratio > self.goal.time
 
@@ -133,6 +143,7 @@ class Measurement:
             self.device: {"median": self.cpu, "ratio": self.cpu_ratio, "times": [time.cpu for time in self.times]},
             "wall": {"median": self.wall, "ratio": self.wall_ratio, "times": [time.wall for time in self.times]},
             "memory": None if self.peak_mb is None else {"peak_mb": self.peak_mb, "ratio": self.memory_ratio},
+            "flops": None if self.flops is None else {"total": self.flops, "ratio": self.flop_ratio},
             "goal": {"time": self.goal.time, "memory": self.goal.memory},
             "paper": self.paper_ratio,
         }
@@ -179,9 +190,9 @@ class Bench:
         try:
             for group in self.groups:
                 self._step(group, 0, "starting")
-                times, peaks = self._measured_before(group)
+                times, peaks, flops = self._measured_before(group)
                 if all(len(times.get(variant.name, ())) == self.settings.repeats for variant in group.variants):
-                    self.rows += self._rows(group, times, peaks)
+                    self.rows += self._rows(group, times, peaks, flops)
                     self.done += self._work(group)
                 else:
                     self._measure(group)
@@ -191,9 +202,10 @@ class Bench:
             torch.set_num_threads(threads)
             logging.set_verbosity(verbosity)
 
-    def _measured_before(self, group: CaseGroup) -> tuple[Times, dict[str, float]]:
+    def _measured_before(self, group: CaseGroup) -> tuple[Times, dict[str, float], dict[str, int]]:
         times: Times = {}
         peaks: dict[str, float] = {}
+        flops: dict[str, int] = {}
         for variant in group.variants:
             wanted = identity(group.point, variant)
             for row in self._saved:
@@ -201,25 +213,31 @@ class Bench:
                     pairs = zip(row["wall"]["times"], row[self.settings.device]["times"], strict=True)
                     times[variant.name] = [Time(wall, cpu) for wall, cpu in pairs]
                     peaks |= {variant.name: row["memory"]["peak_mb"]} if row["memory"] else {}
-        return times, peaks
+                    flops |= {variant.name: row["flops"]["total"]} if row.get("flops") else {}
+        return times, peaks, flops
 
     def _measure(self, group: CaseGroup) -> None:
         times: Times = {}
         peaks: dict[str, float] = {}
+        flops: dict[str, int] = {}
         try:
-            self._time(group, times)
+            self._time(group, times, flops)
             if self._memory(group):
                 for variant in group.variants:
                     case = Case(point=group.point, variant=variant, execution=self.settings.execution)
                     peaks[variant.name] = self.peak(case)
                     self._step(group, MEMORY_WORK, f"memory of {variant.name}")
         finally:
-            self.rows += self._rows(group, times, peaks)
+            self.rows += self._rows(group, times, peaks, flops)
 
-    def _time(self, group: CaseGroup, times: Times) -> None:
+    def _time(self, group: CaseGroup, times: Times, flops: dict[str, int]) -> None:
         alone = group.point.measure in HEAD
         models = self._of(group.point.shape)
         works = {v.name: work(models.model(v, head_alone=alone), group.point) for v in group.variants}
+        if (
+            group.point.measure not in AT_CONTEXT and not self.settings.compile
+        ):  # decoding takes as long as reading weights
+            flops |= {name: count_flops(each) for name, each in works.items()}
         with self._compiler(len(works)):
             take_turns(
                 works,
@@ -250,7 +268,9 @@ class Bench:
             self._models = (shape, Models(shape, positions=positions, execution=self.settings.execution))
         return self._models[1]
 
-    def _rows(self, group: CaseGroup, times: Times, peaks: dict[str, float]) -> Iterator[Measurement]:
+    def _rows(
+        self, group: CaseGroup, times: Times, peaks: dict[str, float], flops: dict[str, int]
+    ) -> Iterator[Measurement]:
         baseline = group.variants[0].name
         for variant in group.variants:
             if times.get(variant.name) and times.get(baseline):
@@ -262,6 +282,8 @@ class Bench:
                     baseline=tuple(times[baseline]),
                     peak_mb=peaks.get(variant.name),
                     baseline_peak_mb=peaks.get(baseline),
+                    flops=flops.get(variant.name),
+                    baseline_flops=flops.get(baseline),
                     goal=self._goal(group, variant),
                     paper_ratio=self._paper.get((group.point.shape.name, variant.method)),
                 )

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedModel
 
 from unbottle.bench.cases import NEW_TOKENS, Execution, Point
@@ -123,6 +125,36 @@ def timed(work: Work, clock: Clock) -> Time:
             gc.enable()
     del result  # freeing it is not timed
     return Time(time.wall / work.steps, time.cpu / work.steps)
+
+
+class FlopCounter(TorchDispatchMode):
+    """Counts floating-point operations of dense matrix products and convolutions, by torch's formulas.
+
+    torch's own `FlopCounterMode` follows modules as well, and fails where gradients are computed in a forward pass.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total: int = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        packet = func.overloadpacket
+        in_place = getattr(torch.ops.aten, packet.__name__.removesuffix("_"), None)
+        formula = flop_registry.get(packet) or flop_registry.get(in_place)
+        if formula is not None and all(arg.layout == torch.strided for arg in args if isinstance(arg, Tensor)):
+            self.total += formula(*args, **kwargs, out_val=result)
+        return result
+
+
+def count_flops(work: Work) -> int:
+    """Floating-point operations of one step."""
+    work.prepare()
+    with FlopCounter() as counter:
+        work.run()
+    total: int = counter.total
+    return total // work.steps
 
 
 DECODE_STEPS = 4  # timed steps of a decode; one more goes before them, untimed
