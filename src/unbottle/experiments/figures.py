@@ -83,7 +83,7 @@ class MetricPanels:
 
 
 def plot_size_curve(rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, *, key: str = "loss") -> None:
-    """Loss against the number of parameters, a line for each method; what the paper prints is dashed."""
+    """Loss against the number of parameters, a line for each method, beside the paper's where it prints numbers."""
     from unbottle.report import plots
 
     points: dict[str, dict[float, list[float]]] = {}
@@ -93,6 +93,7 @@ def plot_size_curve(rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, 
     lines = {
         name: [(size, Estimate.of(losses)) for size, losses in sorted(line.items())] for name, line in points.items()
     }
+    printed = {}
     for method in dict.fromkeys(row.method for row in rows):
         numbers = {
             (columns["Size"], columns["Loss"])
@@ -100,9 +101,9 @@ def plot_size_curve(rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, 
             if "Loss" in (columns := methods.get(method, {}))
         }
         if numbers:
-            name = f"{RowSpec.parse(method).title} (paper)"
-            lines[name] = [(size, Estimate(loss, None, 1)) for size, loss in sorted(numbers)]
-    plots.curves(lines, path, x="parameters (millions)", y="loss on the test text")
+            name = RowSpec.parse(method).title
+            printed[name] = [(size, Estimate(loss, None, 1)) for size, loss in sorted(numbers)]
+    plots.curves(lines, printed, path, title="Loss against size", x="parameters (millions)", y="loss on the test text")
 
 
 def listed_options(

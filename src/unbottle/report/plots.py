@@ -12,12 +12,12 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullLocator
 
 from unbottle.report.palette import PARTITIONS, SERIES
 from unbottle.tables import Estimate
 
 GREY = "#b8bec6"
-PAPER = " (paper)"  # the end of the names of lines that the paper prints
 MARKERS = ("D", "s", "^")  # of the paper's points, one for each of its columns
 WIDEST = 4  # panels beside each other
 
@@ -33,22 +33,35 @@ def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | 
     _save(figure, path)
 
 
-def curves(lines: Mapping[str, Sequence[tuple[float, Estimate]]], path: Path, *, x: str, y: str) -> None:
-    """One line for each method through its sizes, on a logarithmic axis; "NAME (paper)" is dashed, as NAME else."""
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    own = [name for name in lines if not name.endswith(PAPER)]
-    colours = {name: SERIES[number % len(SERIES)].light for number, name in enumerate(own)}
-    for name, points in lines.items():
-        sizes, means = [size for size, _ in points], [estimate.mean for _, estimate in points]
-        errors = [estimate.error or 0 for _, estimate in points]
-        colour = colours.get(name.removesuffix(PAPER), GREY)
-        look: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "none"} if name.endswith(PAPER) else {}
-        axes.errorbar(sizes, means, yerr=errors, marker="o", capsize=3, label=name, color=colour, **look)
-    axes.set_xscale("log")
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+Curve = Sequence[tuple[float, Estimate]]
+LINES = ("o", "s", "D", "^", "v", "P")  # markers: lines that cross differ in more than their colour
+
+
+def curves(lines: Mapping[str, Curve], paper: Mapping[str, Curve], path: Path, *, title: str, x: str, y: str) -> None:
+    """One line for each method through its sizes, on a logarithmic axis; what the paper has is in a panel beside it."""
+    contents = {"here": lines, "paper": paper} if paper else {title: lines}
+    figure, grid = plt.subplots(1, len(contents), figsize=(7 if not paper else 10, 4.5), layout="constrained")
+    if paper:
+        figure.suptitle(title, fontsize=11)
+    looks = {
+        name: {"color": SERIES[number % len(SERIES)].light, "marker": LINES[number % len(LINES)]}
+        for number, name in enumerate(lines)
+    }
+    panels_of_curves = [grid] if len(contents) == 1 else grid
+    for axes, (heading, curves_of) in zip(panels_of_curves, contents.items(), strict=True):
+        for name, points in curves_of.items():
+            sizes, means = [size for size, _ in points], [estimate.mean for _, estimate in points]
+            errors = [estimate.error or 0 for _, estimate in points]
+            axes.errorbar(sizes, means, yerr=errors, capsize=3, label=name, **looks[name])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.set_title(heading, fontsize=11)
+        axes.set_xlabel(x)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels_of_curves[0].set_ylabel(y)
+    panels_of_curves[-1].legend(frameon=False)
     _save(figure, path)
 
 
