@@ -23,6 +23,7 @@ NAMES = {  # of folders of results/
     "neighbours": "SmolLM2-135M-Instruct, neighbours of context words",
     "pointers": "SmolLM2-135M-Instruct, starts of pointers, induction", "stories": "stories15M",
 }  # fmt: skip
+BALANCED = ("smollm2-balanced", "smollm2-131k", "smollm2-1m")  # CPR on a frozen model, by the tokens of training
 T5 = "t5"
 PLAIN = "plain"
 TEXTS = {
@@ -70,6 +71,7 @@ class Results:
 
     def __init__(self, folder: Path, baseline: str, methods: tuple[str, ...]) -> None:
         data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        self.folder = folder.parent.name
         self.preset, self.data = data["settings"]["preset"], data["settings"]["data"]
         self.note = (folder / "table.md").read_text(encoding="utf-8")
         self.rows: dict[str, dict[int, dict[str, Any]]] = {}
@@ -102,8 +104,13 @@ class Results:
 
     def change(self, method: str, name: str) -> str:
         """By how much a number is above the baseline's; nothing, if one of them does not have it."""
+        ratio = self.ratio(method, name)
+        return "" if ratio is None else f"{ratio - 1:+.1%}"
+
+    def ratio(self, method: str, name: str) -> float | None:
+        """A number divided by the baseline's."""
         one, other = self.estimate(method, name), self.estimate(self.baseline, name)
-        return "" if one is None or other is None else f"{one.mean / other.mean - 1:+.1%}"
+        return None if one is None or other is None else one.mean / other.mean
 
     def beside(self, method: str) -> list[str]:
         """The difference to the baseline, its interval, and with how many seeds it is better."""
@@ -131,6 +138,11 @@ class Run(Results):
     @property
     def title(self) -> str:
         return f"{self.text}, {TRAINED[self.train]}"
+
+    @property
+    def budget(self) -> str:
+        """The size of the training text."""
+        return f"{self.preset['train_tokens']:,} tokens"
 
     @property
     def seeds(self) -> int:
@@ -232,7 +244,12 @@ class Summaries(Results):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, compare_summaries.BASELINE, compare_summaries.SUMMARY_METHODS)
 
+    @property
     def budget(self) -> str:
+        """The size of the training text."""
+        return f"{self.preset['pairs']:,} dialogues"
+
+    def settings(self) -> str:
         preset = self.preset
         return (
             f"All weights, {preset['pairs']:,} dialogues in batches of {preset['rows']['batch']}, learning rate "

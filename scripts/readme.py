@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from evidence_runs import NAMES, ROOT, TRAINED, runs, summaries
+from evidence_runs import BALANCED, NAMES, ROOT, TRAINED, runs, summaries
 
 from unbottle.cli.main import main
 from unbottle.head.projection import DEFAULT_FORM
@@ -45,18 +45,16 @@ def evidence() -> str:
 
     A frozen SmolLM2 stands there in the form that `--train head` has today; docs/evidence.md has the earlier one too.
     """
-    chosen = [(run, run.cpr()) for run in runs() if run.model != NAMES["smollm2"]]
-    chosen += [(run, run.cepr()) for run in summaries()]
+    chosen = [(run, run.cpr()) for run in runs() if run.folder in (*BALANCED, "stories")]
     rows = []
-    for run, method in chosen:
+    for run, method in [*chosen, *((run, run.cepr()) for run in summaries())]:
         if method not in run.rows:  # not measured yet
             continue
         perplexities = [run.cell(row, "perplexity", 2) for row in (run.baseline, method)]
-        rows.append(
-            [f"{run.model}: {run.title}", *perplexities, *run.beside(method), run.change(method, "proper noun")]
-        )
-    header = ["model: text, what is trained", "softmax head", "CPR head", "change", "95 % interval", "seeds better"]
-    return Table([*header, "at names"], rows).markdown() + "\n"
+        title = f"{run.model.partition(',')[0].removesuffix('-Instruct')}: {run.title}"
+        rows.append([title, run.budget, *perplexities, *run.beside(method), run.change(method, "proper noun")])
+    header = ["model: text, what is trained", "trained on", "softmax head", "CPR head", "change", "95 % interval"]
+    return Table([*header, "seeds better", "at names"], rows).markdown() + "\n"
 
 
 DEMO_ROWS = {

@@ -141,6 +141,8 @@ def test_evidence(tmp_path: Path) -> None:
     assert made["document"]() == (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"), "make documents"
     made["picture"](found, tmp_path / "again.svg")
     assert words_of_picture(ROOT / "docs" / "images" / "evidence.svg") == words_of_picture(tmp_path / "again.svg")
+    made["curve"](found, tmp_path / "curve.svg")
+    assert words_of_picture(ROOT / "docs" / "images" / "tokens.svg") == words_of_picture(tmp_path / "curve.svg")
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, "LOG.md"])
