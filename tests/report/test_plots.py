@@ -9,5 +9,11 @@ def test_plots(tmp_path) -> None:
     plot = pytest.importorskip("unbottle.report.plots")
     one, two = Estimate.of([1.0, 1.2]), Estimate.of([0.9])
     plot.dots({"Softmax + Mi": one, "C": two}, tmp_path / "dots.png", label="perplexity", mark="Softmax + Mi")
-    plot.curves({"C": [(1.0, one), (10.0, two)]}, tmp_path / "curves.png", x="size", y="loss")
-    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in ("dots.png", "curves.png"))
+    lines = {"Softmax + Mi": [(1.0, one)], "C": [(1.0, one), (10.0, two)]}
+    for paper in ({}, {"C": [(124.0, two)]}):
+        plot.curves(lines, paper, tmp_path / f"curves{len(paper)}.png", title="Loss", x="size", y="loss")
+    pictures = [path.read_bytes() for path in sorted(tmp_path.glob("*.png"))]
+    assert len(pictures) == 3
+    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
+    width = [int.from_bytes(picture[16:20], "big") for picture in pictures]
+    assert width[1] > width[0], "the paper has a panel of its own"
