@@ -45,11 +45,12 @@ def test_compiles_as_one_graph() -> None:
     torch.library.opcheck(top_operator, (values, 7))
 
 
+@pytest.mark.parametrize("width", [5000, 12800])  # a whole number of blocks or not
 @pytest.mark.parametrize("forced", [False, True])
-def test_ties_that_reach_beyond_the_candidates(forced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ties_that_reach_beyond_the_candidates(forced: bool, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but one value tie, and more of them than are looked at first; NaN counts as the largest, as for sort."""
     monkeypatch.setattr("unbottle.ops.device.FORCED", forced)
-    values = torch.zeros(3, 5000)
+    values = torch.zeros(3, width)
     values[1, 4321] = 1.0
     values[2, 17] = torch.nan
     want = values.sort(dim=-1, descending=True, stable=True).indices[..., :20].sort(-1).values

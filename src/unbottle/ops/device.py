@@ -13,6 +13,6 @@ def is_accelerator(device: torch.device) -> bool:
     return FORCED or device.type not in ("cpu", "meta")
 
 
-def at_once(numbers: int, device: torch.device) -> int:
-    """How many numbers to work on at once: `numbers` where they fit into the caches of a CPU, otherwise more."""
-    return numbers * ACCELERATED if is_accelerator(device) else numbers
+def at_once(numbers: int, device: torch.device, times: int = ACCELERATED) -> int:
+    """How many numbers to work on at once: `numbers` on a CPU, `times` as many where every launch costs."""
+    return numbers * times if is_accelerator(device) else numbers

@@ -91,37 +91,55 @@ def _top(values: Tensor, k: int) -> Tensor:
         return torch.arange(width, device=values.device).expand(values.shape).clone()
     if is_accelerator(values.device):
         return _without_looking(values, k)
-    best, columns = _largest(values, k + 1)
+    maxima = _maxima(values) if width >= 8 * BLOCK * (k + 1) else None
+    best, columns = _largest(values, maxima, k + 1)
     columns = columns[..., :k]
     tied = best[..., k - 1] == best[..., k]  # the k-th and the next: only then does the kernel's order matter
     if tied.any():
         columns = columns.clone()
-        columns[tied] = _lowest_of_ties(values[tied], k)
+        maxima = _maxima(values) if maxima is None else maxima
+        columns[tied] = _lowest_of_ties(values, maxima, tied, best[..., k - 1 : k][tied], k)
     return columns.sort(dim=-1).values
 
 
 BLOCK = 32  # columns of which only the maximum is looked at first
 
 
-def _largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`values.topk(k)`; of wide rows by way of blocks, because the k with the largest maxima hold the k largest values.
+def _maxima(values: Tensor) -> Tensor | None:
+    """The maximum of each block of columns, for each row; None where there are no such blocks.
 
-    Where the k-th value ties with others, any of their columns may be chosen.
+    The k blocks with the largest maxima hold the k largest values.
     """
     width = values.shape[-1]
-    if width % BLOCK or width < 8 * BLOCK * k or not values.is_contiguous():
+    if width % BLOCK or not values.is_contiguous():
+        return None
+    maxima: Tensor = values.view(-1, width // BLOCK, BLOCK).amax(-1)
+    return maxima
+
+
+def _largest(values: Tensor, maxima: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
+    """`values.topk(k)`. Where the k-th value ties with others, any of their columns may be chosen."""
+    if maxima is None:
         best: tuple[Tensor, Tensor] = values.topk(k, dim=-1)
         return best
-    blocks = values.view(-1, width // BLOCK, BLOCK)
-    chosen = _columns_of_largest(blocks.amax(-1), k)
-    first = torch.arange(0, blocks.shape[0] * blocks.shape[1], blocks.shape[1], device=values.device)
-    candidates = F.embedding(first[:, None] + chosen, blocks.flatten(0, 1)).flatten(1)
+    chosen = _columns_of_largest(maxima, k)
+    candidates = _blocks(values, torch.arange(len(maxima), device=values.device), chosen)
     place = _columns_of_largest(candidates, k)
     largest, order = candidates.gather(-1, place).sort(dim=-1, descending=True)
-    place = place.gather(-1, order)
-    columns = chosen.gather(-1, place // BLOCK) * BLOCK + place % BLOCK
+    columns = _columns_of(chosen, place.gather(-1, order))
     shape = (*values.shape[:-1], k)
     return largest.view(shape), columns.view(shape)
+
+
+def _blocks(values: Tensor, rows: Tensor, blocks: Tensor) -> Tensor:
+    """The values of some blocks of some rows."""
+    each = values.shape[-1] // BLOCK
+    return F.embedding(rows[:, None] * each + blocks, values.view(-1, BLOCK)).flatten(1)
+
+
+def _columns_of(blocks: Tensor, place: Tensor) -> Tensor:
+    """The columns of values that stand at these places in what `_blocks` returned."""
+    return blocks.gather(-1, place // BLOCK) * BLOCK + place % BLOCK
 
 
 def _columns_of_largest(rows: Tensor, k: int) -> Tensor:
@@ -139,20 +157,31 @@ def _without_looking(values: Tensor, k: int) -> Tensor:
     return order.topk(k, dim=-1).indices.sort(dim=-1).values
 
 
-CANDIDATES = 64  # beyond k, to look for ties among; four times as many while these do not hold them all
+CANDIDATES = 64  # blocks beyond k to look for ties in; four times as many while these do not hold them all
 
 
-def _lowest_of_ties(rows: Tensor, k: int) -> Tensor:
-    """Columns of the k largest values of each row, ties to the lower column, without sorting the vocabulary."""
-    size, width = CANDIDATES, rows.shape[-1]
-    while True:
-        best, columns = rows.topk(min(k + size, width), dim=-1)
-        if k + size >= width or bool((best[:, -1] < best[:, k - 1]).all()):  # all that tie with the k-th are in view
+def _lowest_of_ties(values: Tensor, maxima: Tensor | None, rows: Tensor, kth: Tensor, k: int) -> Tensor:
+    """Columns of the k largest values of some rows, of which `kth` is the smallest; ties go to the lower column."""
+    if maxima is None:
+        return _lowest(values[rows], kth, k)
+    numbers = rows.flatten().nonzero()[:, 0]
+    maxima, count = maxima[numbers], k + CANDIDATES
+    while count < maxima.shape[1]:
+        chosen = _columns_of_largest(maxima, count)
+        if bool((maxima.gather(-1, chosen).amin(-1, keepdim=True) < kth).all()):  # no tie is in any other block
             break
-        size *= 4
-    columns, order = columns.sort(dim=-1)
-    chosen = best.gather(-1, order).sort(dim=-1, descending=True, stable=True).indices[:, :k]
-    return columns.gather(-1, chosen)
+        count = k + 4 * (count - k)
+    else:
+        chosen = torch.arange(maxima.shape[1], device=values.device).expand(maxima.shape)
+    chosen = chosen.sort(dim=-1).values  # so that candidates are in the order of their columns
+    return _columns_of(chosen, _lowest(_blocks(values, numbers, chosen), kth, k))
+
+
+def _lowest(rows: Tensor, kth: Tensor, k: int) -> Tensor:
+    """Columns of all that is above the k-th largest value, and of the first that equal it."""
+    above, equal = ~(rows <= kth), rows == kth  # NaN is above everything, as in topk
+    wanted = above | (equal & (equal.cumsum(-1, dtype=torch.int32) <= k - above.sum(-1, keepdim=True)))
+    return wanted.nonzero()[:, 1].view(-1, k)
 
 
 @dataclass(frozen=True)
