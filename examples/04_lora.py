@@ -28,7 +28,6 @@ def main(name: str = "HuggingFaceTB/SmolLM2-135M", method: str = "softmax+cpr:20
         r=8,
         modules_to_save=["head"] if method != "none" else None,  # otherwise the head would be frozen
         target_modules="all-linear",
-        exclude_modules=r"head\..*",  # the whole head is trained, so it needs no adapters
     )
     model = get_peft_model(unbottle.attach(AutoModelForCausalLM.from_pretrained(name), method), config)
     model.print_trainable_parameters()

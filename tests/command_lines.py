@@ -83,7 +83,7 @@ LINES = {
         works="order-bias --preset tiny --data {text} --method softmax+mi --work {output}-work --output {output}",
         interrupt="unbottle.experiments.workspace:LanguageWorkspace.trained_model", quick=False,
         method=("... --method {wrong}",), file=("... --data {wrong}", "analogy --preset tiny --pairs {wrong}"),
-        model="its presets name them",
+        model=("... --model {wrong}",),
         elsewhere=("... --work {wrong}",),
     ),
     "compare": Line(

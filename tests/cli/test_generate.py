@@ -91,6 +91,11 @@ def test_a_long_prompt_loses_its_beginning(models: dict[str, str], capsys) -> No
         (("--prompt", "a", "--file", "b"), "give either --prompt TEXT or --file FILE"),
         (("--prompt", "a", "--sampling", "best"), "sampling 'best': unknown"),
         (("--prompt", "a", "--new-tokens", "300"), "reads and writes at most 256 tokens"),
+        (("--prompt", "a", "--max-new-tokens", "0"), "'--max-new-tokens': Input should be greater than"),
+        (
+            ("--prompt", "a", "--sampling", "beams", "--beams", "0"),
+            "'--beams': Input should be greater than",
+        ),
         (("--file", "none.txt"), "No such file"),
         (("--file", "a.csv"), "generate does not read .csv"),
     ],

@@ -13,7 +13,7 @@ from unbottle.experiments.paper import ANY, PERPLEXITY, SMALL
 from unbottle.head import Head, HeadConfig
 from unbottle.head.equations import equations as equations_of
 from unbottle.head.partition import PARTITIONS, Partition
-from unbottle.method import PAPER_METHODS, Method
+from unbottle.method import LETTERS, PAPER_METHODS, Method
 
 
 def run(capsys: pytest.CaptureFixture, *args: str) -> str:
@@ -161,3 +161,9 @@ def test_every_partition_says_where_and_what(letter: str) -> None:
     for partition in PARTITIONS[letter](config):
         assert partition.where != Partition.where
         assert f"_{partition.name}" in partition.what
+
+
+def test_help_names_every_part(capsys) -> None:
+    assert main(["methods", "--help"]) == 0
+    parts = " ".join(capsys.readouterr().out.split()).split("copynet; ")[1].split(". ")[0]
+    assert {part.split(":")[0] for part in parts.split(", ")} == {*LETTERS, "mi", "wbwr"}

@@ -64,6 +64,15 @@ def test_a_past_is_not_copied_for_every_new_position() -> None:
     assert past.tensors["ids"].tolist() == [[0, 1, 2, 99]] * 2
 
 
+def test_a_past_of_inference_mode_goes_on_outside_of_it() -> None:
+    """Only in inference mode may its memory be written to in place."""
+    past = Past()
+    for position in range(4):
+        with torch.inference_mode() if position < 3 else torch.no_grad():
+            past.push(ids=torch.full((2, 1), position))
+    assert past.tensors["ids"].tolist() == [[*range(4)]] * 2
+
+
 @torch.no_grad()
 def test_the_encoder_input_is_projected_once() -> None:
     case, past, calls = Case("softmax+cepr:2,7+mi:2x3", True, random_shape(11)), Past(), []

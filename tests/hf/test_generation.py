@@ -78,3 +78,32 @@ def test_assisted_decoding_of_encoder_decoders(name: str, method: str) -> None:
     for helper in (assistant, plain):
         assert torch.equal(generate(main, ids, assistant_model=helper).sequences, want)
     assert torch.equal(generate(plain, ids, assistant_model=main).sequences, generate(plain, ids).sequences)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("method", ["softmax+c", "ps+mi"])
+def test_a_prompt_of_embeddings_is_read_where_its_words_are_given(name: str, method: str) -> None:
+    """By input_ids beside the embeddings, or by context_ids, which are those of the prompt only."""
+    model, ids = shaken(unbottle.attach(tiny(name), method)), words()
+    embeds = model.get_input_embeddings()(ids)
+    options = {
+        "max_new_tokens": 4,
+        "num_beams": 2,
+        "do_sample": False,
+        "output_logits": True,
+        "return_dict_in_generate": True,
+    }
+    want = model.generate(ids, **options)
+    beside = model.generate(ids, inputs_embeds=embeds, **options)
+    apart = model.generate(inputs_embeds=embeds, context_ids=ids, **options)
+    assert torch.equal(beside.sequences, want.sequences)
+    assert torch.equal(apart.sequences, want.sequences[:, ids.shape[1] :])
+    for result in (beside, apart):
+        torch.testing.assert_close(result.logits[0], want.logits[0], atol=1e-5, rtol=1e-4)
+
+
+def test_embeddings_of_an_encoder_input_are_no_words_of_the_decoder() -> None:
+    model = shaken(unbottle.attach(tiny("t5"), "softmax+cr:5"))
+    options = {"max_new_tokens": 12, "do_sample": False}
+    embeds = model.get_input_embeddings()(words())
+    assert torch.equal(model.generate(inputs_embeds=embeds, **options), model.generate(words(), **options))

@@ -129,3 +129,29 @@ def test_padding_of_both_sides_of_an_encoder_decoder_changes_nothing(name, metho
     logits = torch.cat([single.logits[0] for single in singles])
     torch.testing.assert_close(padded.logits[labels != -100], logits, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(padded.loss, loss, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["softmax+c", "softmax+cpr:5,20", "pg"])
+@torch.no_grad()
+def test_words_after_padding_go_on_with_the_document(method: str) -> None:
+    """Position ids of padding restart, and are no document: what comes after a padded prompt reads the prompt."""
+    model, ids, following = attached("llama", method), words(2, 9), words(2, 1, seed=4)
+    mask = torch.ones_like(ids)
+    mask[1, 6:] = 0
+    places = (mask.cumsum(1) - 1).masked_fill(mask == 0, 1)
+    cache = model(ids, attention_mask=mask, position_ids=places, use_cache=True).past_key_values
+    longer = torch.cat([mask, torch.ones_like(following)], dim=1)
+    next_places = longer.sum(1, keepdim=True) - 1
+    got = model(following, attention_mask=longer, position_ids=next_places, past_key_values=cache).logits
+    for row, length in enumerate(mask.sum(1)):
+        alone = torch.cat([ids[row, :length], following[row]])[None]
+        torch.testing.assert_close(got[row, -1], model(alone).logits[0, -1], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("places", [torch.arange(9), torch.tensor([0, 1, 2, 3, 4, 0, 1, 2, 3])], ids=["one", "packed"])
+@torch.no_grad()
+def test_position_ids_of_one_row_are_those_of_every_row(places: torch.Tensor) -> None:
+    model, ids = attached("llama", "softmax+cpr:5,20+mi"), words(2, 9)
+    got = model(ids, position_ids=places[None]).logits
+    want = torch.cat([model(row[None], position_ids=places[None]).logits for row in ids])
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import pytest
@@ -34,7 +35,8 @@ def wrapped(name: str, method: str, order: str = "attach, then wrap"):
     if order == "attach, then wrap":
         model = peft.get_peft_model(shaken(attach(model, method)), lora(name))
     else:  # PEFT cannot save what did not exist when it wrapped: the head is trained, and saved by save_head
-        model = attach(peft.get_peft_model(model, lora(name, head=False)), method)
+        with pytest.warns(UserWarning, match="PEFT will not save this head"):
+            model = attach(peft.get_peft_model(model, lora(name, head=False)), method)
         shaken(model.get_base_model())
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -159,17 +161,35 @@ def test_the_trainer_trains_adapter_and_head(tmp_path):
     assert {key for key in before if torch.equal(before[key], after[key])} == {"base_model.model.head.form"}
 
 
-def test_all_linear_takes_the_head_unless_told_not_to():
-    """The advice: modules_to_save=["head"] and exclude_modules=r"head\\..*"."""
-    method = "softmax+c"
-    everything = lora("llama", head=False, target_modules="all-linear")
-    careless = peft.get_peft_model(attach(tiny("llama"), method), everything)
-    assert any(".head." in key and "lora_" in key for key, _ in careless.named_parameters())
-    advice = {"target_modules": "all-linear", "exclude_modules": r"head\..*"}
+@pytest.mark.parametrize("method", ["softmax+cpr:5,20+mi", "mos"])
+@pytest.mark.parametrize("head", [False, True])
+def test_all_linear_leaves_the_head_alone(method, head, tmp_path):
+    """Its projections are divided, so a low-rank sum beside them would have another scale, and merge to another."""
+    torch.manual_seed(0)
+    base = shaken(attach(tiny("llama"), method))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = peft.get_peft_model(attach(tiny("llama"), method), lora("llama", **advice))
-    trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
-    assert not [key for key in trained if "lora_" in key and ".head." in key]
-    assert [key for key in trained if "lora_" in key]
-    assert [key for key in trained if ".head.modules_to_save." in key]
+        model = peft.get_peft_model(copy.deepcopy(base), lora("llama", head=head, target_modules="all-linear"))
+    adapted = [key for key, _ in model.named_parameters() if "lora_" in key]
+    assert adapted
+    assert not [key for key in adapted if ".head." in key]
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if "lora_" in key:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+        want = model.eval()(words()).logits
+        model.save_pretrained(tmp_path)
+        again = peft.PeftModel.from_pretrained(base, tmp_path).eval()
+        torch.testing.assert_close(again(words()).logits, want)
+        torch.testing.assert_close(model.merge_and_unload()(words()).logits, want, atol=1e-5, rtol=1e-5)
+
+
+def test_a_layer_of_the_head_is_no_target():
+    with pytest.raises(ValueError, match=r"Projection.*is not supported"):
+        peft.get_peft_model(attach(tiny("llama"), "softmax+c"), lora("llama", head=False, target_modules=["L.V"]))
+
+
+def test_attaching_to_a_wrapped_model_says_how_to_save_the_head():
+    model = peft.get_peft_model(tiny("llama"), lora("llama", head=False))
+    with pytest.warns(UserWarning, match=r"PEFT will not save this head.*save_head.*modules_to_save"):
+        attach(model, "softmax+c")

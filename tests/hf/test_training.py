@@ -202,3 +202,15 @@ def test_trainer_in_bf16_with_checkpointing(name, method, tmp_path):
     after = dict(made.model.head.named_parameters())
     still = {key for key, value in after.items() if torch.equal(before[key], value)}
     assert still <= {"L.LD.weight", "L.LD.bias", "L.LE.weight"}, "keys learn from the second step on"
+
+
+@pytest.mark.parametrize("method", ["softmax+cpr:5,20+mi", "softmax+cki", "mos", "pg"])
+def test_training_after_an_evaluation_in_inference_mode(method: str) -> None:
+    """Memory that is lent again is no inference tensor, which autograd could not use."""
+    model, ids = attached("llama", method), words()
+    with torch.inference_mode():
+        evaluated = model(ids, labels=ids, skip_logits=True).loss.item()
+    loss = model.train()(ids, labels=ids).loss
+    loss.backward()
+    assert loss.item() == pytest.approx(evaluated, rel=1e-5)
+    assert all(parameter.grad is not None for parameter in model.head.L["V"].parameters())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -158,13 +159,18 @@ def reproduce(
         end_dry_run({**rows, **folders, "preset": settings.to_dict()})
     from unbottle.cli.models import config_of_model, fetched
     from unbottle.experiments.runner import run_experiment
+    from unbottle.hf.pretrained import language_model
 
     if model is not None:
         settings = replace(settings, backbones={size: Backbone(pretrained=fetched(model)) for size in sizes})
 
-    with one_line_warnings(), progress() as report:
+    summarizes = not isinstance(settings, LanguagePreset)
+    with one_line_warnings(), progress() as report, ExitStack() as stack:
         for name in filter(None, (settings.backbones[size].pretrained for size in sizes)):
-            config_of_model(name)  # before data are downloaded and anything is written
+            # before data are downloaded and anything is written
+            config = config_of_model(name, encoder_decoder=summarizes)
+            if model is not None:
+                stack.enter_context(language_model(name, config))
         workspace = table.workspace(work, settings, data, progress=report, threads=threads)
         rows_to_run = table.rows(settings, range(seeds), methods=methods, sizes=sizes)
         try:

@@ -43,9 +43,9 @@ unbottle summarize test.jsonl --model runs/cepr/model --text-column dialogue --o
 
 OutputFile = Annotated[Path | None, option("FILE", "Output file. [stdout, with nothing else on it]")]
 Sampling = Annotated[str, option("HOW", "greedy, top-k or beams.")]
-TopK = Annotated[int, option("N", "Number of words to sample from, for --sampling top-k.")]
-Beams = Annotated[int, option("N", "Number of beams, for --sampling beams.")]
-MaxNewTokens = Annotated[int, option("N", "Maximum number of tokens to generate.")]
+TopK = Annotated[int, option("N", "Number of words to sample from, for --sampling top-k.", min=1)]
+Beams = Annotated[int, option("N", "Number of beams, for --sampling beams.", min=1)]
+MaxNewTokens = Annotated[int, option("N", "Maximum number of tokens to generate.", min=1)]
 JsonColumn = Annotated[str, option("NAME", "Column of texts in a jsonl file.")]
 SamplingSeed = Annotated[int, option("N", "Random seed for sampling.")]
 

@@ -203,8 +203,8 @@ def methods(
 ) -> None:
     """Print methods: their equations, the parameters they add, and the numbers of the paper.
 
-    A method is a base and parts: softmax (or s), mos:K, pg, ps, copynet; c, e, p, r:k1,k2, mi:LxW, wbwr:k. Parameters
-    are counted for the model or shape; nothing is downloaded but a config.
+    A method is a base and parts: softmax (or s), mos:K, pg, ps, copynet; c, e, i, k, p, r:k1,k2, mi:LxW, wbwr:k.
+    Parameters are counted for the model or shape; nothing is downloaded but a config.
     """
     from unbottle.bench.cases import SHAPES
 

@@ -55,7 +55,8 @@ class Past:
         """As `cat`, but what was there is only copied when the room is used up: it doubles then."""
         length = before.shape[1] + tensor.shape[1]
         room = self._room.get(name)
-        if room is None or room.data_ptr() != before.data_ptr() or room.shape[1] < length:
+        fits = room is not None and room.data_ptr() == before.data_ptr() and room.shape[1] >= length
+        if room is None or not fits or (room.is_inference() and not torch.is_inference_mode_enabled()):
             room = before.new_empty((len(before), 2 * length, *before.shape[2:]))
             room[:, : before.shape[1]] = before
             self._room[name] = room

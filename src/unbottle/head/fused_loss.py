@@ -57,7 +57,11 @@ class FusedLoss:
         losses, weight = torch.zeros_like(weights), product_weight(x.embedding)
         for batch, rows in parts(x, records=sums.wanted, softmaxes=self.softmaxes):
             tape = Tape(records=sums.wanted)
-            with sums.part(batch, rows, tape) as part, self.workspace.lender(x.q.device) as lend, torch.enable_grad():
+            with (
+                torch.set_grad_enabled(sums.wanted),
+                sums.part(batch, rows, tape) as part,
+                self.workspace.lender(x.q.device) as lend,
+            ):
                 products = Products(part.embedding, tape, lend, weight)
                 distribution = self.predict(part, products.logits if self.in_place else None)
                 here = self.objective.losses(distribution, labels[batch, rows])

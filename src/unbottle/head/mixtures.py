@@ -1,5 +1,7 @@
 """Mixtures: MoS mixes softmaxes; PG and PS mix a softmax with copied words."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -8,15 +10,18 @@ from unbottle.head.config import CLOSED
 from unbottle.head.distribution import Copied, Distribution
 from unbottle.head.inputs import Inputs
 from unbottle.head.pointer import Pointer
+from unbottle.head.projection import Affine
 from unbottle.ops import Logits, additive, widen
 
 
-class Mixture(nn.Linear):
+class Mixture(Affine):
     """P = sum_k prior_k softmax(f_Vk . w),   prior = softmax(Linear(q)).
 
     The softmaxes start identical; the random prior is what tells them apart. With `scaled` its weights are sqrt(Q)
     times as large, and what they give is divided by it.
     """
+
+    bias: nn.Parameter
 
     def __init__(self, in_features: int, out_features: int, *, scaled: bool = False) -> None:
         self.divisor = in_features**0.5 if scaled else 1.0
@@ -28,9 +33,14 @@ class Mixture(nn.Linear):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        super().reset_parameters()
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # as any linear layer starts
+        bound = self.in_features**-0.5
+        nn.init.uniform_(self.bias, -bound, bound)
         self.weight.mul_(self.divisor)
         self.bias.mul_(self.divisor)
+
+    def forward(self, q: Tensor) -> Tensor:
+        return F.linear(q, self.weight, self.bias)
 
     @property
     def equation(self) -> str:

@@ -6,6 +6,7 @@ not.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -89,7 +90,25 @@ class Needs:
     of: Literal["q", "source"] = "q"  # what it projects: q, or the states of the encoder
 
 
-class Projection(nn.Linear):
+class Affine(nn.Module):
+    """W x + b. No `nn.Linear`: what adapts or converts every linear layer (PEFT, quantisation) knows no divisor."""
+
+    def __init__(self, in_features: int, out_features: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = nn.Parameter(torch.empty(out_features, in_features))
+        self.bias: nn.Parameter | None = nn.Parameter(torch.empty(out_features)) if bias else None
+        self.reset_parameters()
+
+    @abstractmethod
+    def reset_parameters(self) -> None:
+        """Start again."""
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+
+
+class Projection(Affine):
     """L^f(q) = (W q + b) / divisor, to which `skip` adds the h^M part of q.
 
     W starts as start * [I | 0]: on the h^M part of q, zero on the Mi part; b starts at zero.

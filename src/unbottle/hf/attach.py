@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +38,10 @@ _CLASSES: dict[type[PreTrainedModel], type[HeadMixin]] = {}  # the subclass with
 REGISTRY = "_CAN_RECORD_REGISTRY"  # of transformers: which outputs can be collected, by class
 INSTALLED = "_output_capturing_hooks_installed"  # of transformers: set on a model whose layers have its hooks
 CAPTURING = "output_capturing_hook"  # the local function that transformers registers as a hook
+UNSAVED = (
+    "PEFT will not save this head, because it wrapped the model before there was one. Save it with unbottle.save_head, "
+    'or attach first, then call get_peft_model with modules_to_save=["head"].'
+)
 AUTO_CLASSES: dict[Any, Any] = {
     AutoModelForCausalLM: MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoModelForSeq2SeqLM: MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
@@ -56,7 +61,8 @@ def attach(
     """Give a live model a head. The model itself changes: same parameters, same names, plus `model.head`.
 
     A fresh head predicts what the model predicted, and `check` makes sure of it on a probe batch: an architecture whose
-    output layer does something the head does not know is refused, not silently changed. Works on a PEFT model too.
+    output layer does something the head does not know is refused, not silently changed. Works on a PEFT model too, but
+    PEFT saves only what it wrapped: attach first and name the head in `modules_to_save`, or save it with `save_head`.
 
     Train it as you would train the model: with the learning rate, optimizer and schedule of your recipe. The default
     `form` is made for that. `form="paper"` is the paper's parameterisation, for reproductions: the same functions,
@@ -73,6 +79,8 @@ def attach(
     refuse(target)
     options = {"convention": convention, "form": form, "gate_start": gate_start, "neighbours": neighbours}
     equip(target, head_config(target, method, **options), check=check)
+    if target is not model:
+        warnings.warn(UNSAVED, stacklevel=2)
     return model
 
 

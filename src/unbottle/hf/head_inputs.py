@@ -31,6 +31,8 @@ def states(
     `unreadable_start` is the id of a decoder start token that is padding: at the first real position it is no word.
     """
     batch, count = layers.shape[:2]
+    if documents is not None:
+        documents = documents.expand(batch, -1)  # position ids of one row may stand for all
     real = layers.new_ones((batch, count), dtype=torch.bool) if mask is None else mask[:, -count:].bool()
     readable = real
     if ids is None:
@@ -91,8 +93,11 @@ def shifted(labels: Tensor) -> Tensor:
     return F.pad(labels, (0, 1), value=IGNORED)[..., 1:]
 
 
-def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -> Tensor | None:
-    """Which document each position belongs to, from `seq_idx`, `cu_seq_lens_q`, or position ids that restart."""
+def documents_of(position_ids: Tensor | None, mask: object, past: Past | None, kwargs: dict) -> Tensor | None:
+    """Which document each position belongs to, from `seq_idx`, `cu_seq_lens_q`, or position ids that restart.
+
+    Position ids of padding, which a mask of two dimensions tells, start no document.
+    """
     if (sequence := kwargs.get("seq_idx")) is not None:
         documents: Tensor = sequence.long()
         return documents
@@ -103,6 +108,8 @@ def documents_of(position_ids: Tensor | None, past: Past | None, kwargs: dict) -
     if position_ids is None or position_ids.ndim != 2 or position_ids.shape[1] == 1:
         return None  # one position goes on with the document of the last
     restarts = F.pad(position_ids[:, 1:] <= position_ids[:, :-1], (1, 0))
+    if isinstance(mask, Tensor) and mask.ndim == 2:
+        restarts = restarts & mask[:, -restarts.shape[1] :].bool()
     documents = restarts.long().cumsum(1)
     if past is not None and past.tensors:
         documents = documents + past.latest("documents")

@@ -205,7 +205,8 @@ class HeadMixin(Checkpoint):
     def prepare_inputs_for_generation(
         self, input_ids: Tensor, *, inputs_embeds: Tensor | None = None, **kwargs: Any
     ) -> dict:
-        """As the model's own, and the two-dimensional mask goes along: the head needs it, whatever attention gets."""
+        """As the model's own, with what the head needs besides: the two-dimensional mask, whatever attention gets, and
+        the words of a prompt of embeddings, if they are known."""
         prepared: dict = super().prepare_inputs_for_generation(input_ids, inputs_embeds=inputs_embeds, **kwargs)
         mask = kwargs.get("decoder_attention_mask" if self.config.is_encoder_decoder else "attention_mask")
         if mask is None:
@@ -213,6 +214,9 @@ class HeadMixin(Checkpoint):
             shape = next(tensor.shape[:2] for tensor in inputs if tensor is not None)
             mask = torch.ones(shape, dtype=torch.bool, device=input_ids.device)
         prepared["context_mask"] = mask
+        known, embeds = prepared.pop("context_ids", input_ids), prepared.get("inputs_embeds")
+        if embeds is not None and not self.config.is_encoder_decoder and known.shape[1] >= embeds.shape[1]:
+            prepared["context_ids"] = known[:, -embeds.shape[1] :]
         return prepared
 
     def _validate_model_kwargs(self, model_kwargs: dict[str, Any]) -> None:

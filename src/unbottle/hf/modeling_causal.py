@@ -67,7 +67,8 @@ class CausalHead(HeadMixin):
         knobs = call_knobs(self, copy_bias, source_only, always_allowed)
         knobs.refuse_training(labels is not None or shift_labels is not None)
         before = None if past_key_values is None else find_past(past_key_values)
-        documents = documents_of(position_ids, before, kwargs)
+        padding = attention_mask if context_mask is None else context_mask
+        documents = documents_of(position_ids, padding, before, kwargs)
         mask = padding_mask(attention_mask, context_mask, "attention_mask", past=before, documents=documents)
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         if past_key_values is not None:

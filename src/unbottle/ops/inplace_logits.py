@@ -36,7 +36,8 @@ class Workspace:
             free = self._free.get((dtype, device), [])
             memory = free.pop() if free else torch.empty(0, dtype=dtype, device=device)
             if not rows * columns <= memory.numel() <= ROOM * rows * columns:
-                memory = torch.empty(rows * columns, dtype=dtype, device=device)
+                with torch.inference_mode(False):  # or training could not use what an evaluation gave back
+                    memory = torch.empty(rows * columns, dtype=dtype, device=device)
             lent.append(memory)
             return memory[: rows * columns].view(rows, columns)
 

@@ -64,7 +64,6 @@ class LoraTraining(FullTraining):
             r=args.lora_r,
             lora_alpha=cast("int", args.lora_alpha),  # PEFT takes any number
             target_modules="all-linear",
-            exclude_modules=r"head\..*" if has_head else None,  # the head is trained in full
             modules_to_save=["head"] if has_head else None,
             fan_in_fan_out=any(isinstance(part, Conv1D) for part in model.modules()),  # GPT-2 stores its matrices so
         )
