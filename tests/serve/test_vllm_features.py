@@ -66,6 +66,32 @@ def test_adapter_on_the_base(tmp_path: Path) -> None:
         assert_same(answers(llm, prompts()), plain)
 
 
+@pytest.mark.parametrize("base", ["llama", "qwen2", "gpt2"])
+def test_reloaded_weights(tmp_path: Path, base: str) -> None:
+    """A running engine takes another checkpoint of the same model and head, and takes the first one back."""
+    model, first = cached_answers(base, MAIN)
+    model.save_pretrained(tmp_path / "first")
+    changed = perturbed(base, MAIN)
+    with torch.no_grad():
+        for parameter in changed.parameters():
+            parameter *= 0.9
+    changed.save_pretrained(tmp_path / "second")
+    second = [expected(changed, text) for text in prompts()]
+    assert any(a.tokens != b.tokens for a, b in zip(first, second, strict=True))
+    with engine(tmp_path / "first") as llm:
+        assert_same(answers(llm, prompts()), first)
+        for folder, wanted in (("second", second), ("first", first)):
+            llm.collective_rpc("reload_weights", kwargs={"weights_path": str(tmp_path / folder)})
+            assert_same(answers(llm, prompts()), wanted)
+
+
+def test_random_weights(tmp_path: Path) -> None:
+    """--load-format dummy, with which people measure speed."""
+    perturbed("llama", MAIN).save_pretrained(tmp_path)
+    with engine(tmp_path, load_format="dummy") as llm:
+        assert all(len(answer.tokens) == NEW for answer in answers(llm, prompts(), of_prompt=False))
+
+
 def test_server(tmp_path: Path) -> None:
     """`vllm serve <folder>` with nothing said about heads answers what generate() answers."""
     model, wanted = cached_answers("gpt2", MAIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -101,9 +101,11 @@ class StateBackend(AttentionBackend):
 class StateLayer(nn.Module, AttentionLayerBase):
     """What a head remembers of each token, in vLLM's own pages: counted, shared and moved as attention's are."""
 
-    def __init__(self, columns: int, dtype: torch.dtype, vllm_config: Any, name: str) -> None:
+    def __init__(
+        self, columns: int, dtype: torch.dtype, vllm_config: Any, name: str, on_loaded: Callable[[], None]
+    ) -> None:
         super().__init__()
-        self.columns, self.dtype, self.name = columns, dtype, name
+        self.columns, self.dtype, self.name, self.on_loaded = columns, dtype, name, on_loaded
         self.impl = StateImpl()
         self.kv_cache = torch.tensor([])
         self.knobs: dict[int, Knobs] = {}  # of requests of the batch that have some of their own
@@ -123,6 +125,10 @@ class StateLayer(nn.Module, AttentionLayerBase):
             head_size_v=0,
             dtype=self.dtype,
         )
+
+    def process_weights_after_loading(self, act_dtype: torch.dtype) -> None:
+        """vLLM calls it for layers with a KV cache when all weights of a model are loaded, or loaded again."""
+        self.on_loaded()
 
     @property
     def memory(self) -> Tensor:
@@ -187,15 +193,6 @@ def _record(states: Tensor, module: nn.Module, given: Any, output: Any) -> None:
     states[: len(hidden)].copy_(hidden)
 
 
-class JoinedMethod(UnquantizedLinearMethod):
-    """Prepares a product when all weights are loaded: vLLM calls each `quant_method` that it finds in a model."""
-
-    def process_weights_after_loading(self, layer: nn.Module) -> None:
-        assert isinstance(layer, Product)
-        layer.join()
-        super().process_weights_after_loading(layer)
-
-
 class Product(nn.Module):
     """The matrices of a head that multiply the same rows as one, by vLLM's own kernel: on CPUs it packs the weight."""
 
@@ -207,7 +204,8 @@ class Product(nn.Module):
         self.layers = tuple(layers)
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)
-        self.quant_method = JoinedMethod()
+        self.quant_method = UnquantizedLinearMethod()
+        self.sizes: list[int] = []  # rows of each matrix, once they are joined
         self._rows: Tensor | None = None  # the last ones that several layers multiply, and their products
         self._products: Sequence[Tensor] = ()
         for number, layer in enumerate(layers):
@@ -221,11 +219,21 @@ class Product(nn.Module):
         self.bias = nn.Parameter(torch.cat(biases), requires_grad=False) if biases else None
         for layer in self.layers:
             layer.weight.data = layer.weight.data[:0].clone()
+        self.quant_method.process_weights_after_loading(self)
+
+    def divide(self) -> None:
+        """Make room for other weights in the layers; nothing where they are not joined."""
+        if self.sizes:
+            for layer, rows in zip(self.layers, self.sizes, strict=True):
+                layer.weight.data = layer.weight.data.new_empty((rows, layer.weight.shape[1]))
+        self._rows, self._products = None, ()
 
     def part(self, number: int, rows: Tensor) -> Tensor:
         """W q + b of one of the layers. The products of all of them are kept for those that ask next."""
         if rows is self._rows:
             return self._products[number]
+        if not self.sizes:  # --load-format dummy loads nothing
+            self.join()
         products: Tensor = self.quant_method.apply(self, rows.contiguous(), self.bias)
         if len(self.layers) == 1:
             return products
@@ -253,7 +261,6 @@ class ServedHead(Model):
 
     architecture: str  # as transformers names it
     embedding_modules: ClassVar[dict[str, str]] = {}  # a LoRA adapter of the output layer is refused: the head reads W
-    head: Head
 
     def __init__(self, *, vllm_config: Any, prefix: str = "", **kwargs: Any) -> None:
         config = vllm_config.model_config.hf_config
@@ -272,11 +279,16 @@ class ServedHead(Model):
         elif lower:
             rows = vllm_config.scheduler_config.max_num_batched_tokens
             self._recorder = Recorder(operator.attrgetter(LAYERS[self.architecture])(self), lower, rows, config, dtype)
-        self.head = Head(head_config)
-        self._matrices = nn.ModuleList(Product(layers) for layers in matrices(self.head, dtype))
-        self._paged = PagedHead(self.head, dtype)
-        self._state = StateLayer(self._paged.layout.columns, dtype, vllm_config, f"{STATE}.{count}")
+        # No submodules: vLLM would take them for layers whose weights it replaces when it reloads a checkpoint
+        self._paged = PagedHead(Head(head_config).eval(), dtype)
+        self._matrices = [Product(layers) for layers in matrices(self.head, dtype)]
+        self._state = StateLayer(self._paged.layout.columns, dtype, vllm_config, f"{STATE}.{count}", self._on_loaded)
+        self._packed = False
         self._batch: Batch | None = None
+
+    @property
+    def head(self) -> Head:
+        return self._paged.head
 
     def forward(self, input_ids: Any, positions: Any, *args: Any, **kwargs: Any) -> Any:
         if input_ids is None:
@@ -317,9 +329,14 @@ class ServedHead(Model):
         memory = q.new_zeros((1, 1, self._paged.layout.columns))
         return self._paged.scores(q, range(len(q)), self._embedding, batch, memory)
 
+    @property
+    def _output(self) -> Any:
+        """vLLM's output layer."""
+        return self.lm_head if hasattr(self, "lm_head") else self.model.embed_tokens  # Gemma ties them by hand
+
     @functools.cached_property
     def _embedding(self) -> Embedding:
-        output: Any = self.lm_head if hasattr(self, "lm_head") else self.model.embed_tokens  # Gemma ties them by hand
+        output = self._output
         words = self.head.config.vocabulary
         if not isinstance(getattr(output, "quant_method", None), UnquantizedEmbeddingMethod):
             raise ValueError("the output layer is quantised, and the head reads its rows. Leave lm_head unquantised.")
@@ -335,6 +352,12 @@ class ServedHead(Model):
         kernel = functools.partial(_products, output, len(output.weight))
         return ShardedEmbedding(weight=output.weight, bias=bias, start=start, words=words, kernel=kernel, **quirks)
 
+    def _on_loaded(self) -> None:
+        """Weights are there. Reloading, vLLM does not pack those again that the output layer shares with the input."""
+        if self._packed and isinstance(self._output.quant_method, UnquantizedEmbeddingMethod):
+            self._output.quant_method.process_weights_after_loading(self._output)
+        self._packed = True
+
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
         mine: dict[str, Tensor] = {}
 
@@ -349,7 +372,11 @@ class ServedHead(Model):
         expected = {f"{HEAD_WEIGHTS}{name}" for name in self.head.state_dict()}
         refuse_wrong_weights(self._path, {MISSING: expected - {*mine}, UNEXPECTED: {*mine} - expected})
         refuse_broken_values(self._path, mine)
+        for product in self._matrices:
+            product.divide()
         self.head.load_state_dict({name.removeprefix(HEAD_WEIGHTS): weight for name, weight in mine.items()})
+        for product in self._matrices:
+            product.join()
         return loaded | expected
 
     @property
