@@ -128,8 +128,8 @@ def dot_chart(dots: Sequence[Dot], *, reference: float, caption: str, log: bool 
 
 
 def tip(text: str, explanation: str) -> Markup:
-    """A text that explains itself when it is pointed at."""
-    return Markup('<abbr title="{}">{}</abbr>').format(explanation, text) if explanation else escape(text)
+    """A text that explains itself when it is pointed at or tapped."""
+    return Markup('<abbr tabindex="0" title="{}">{}</abbr>').format(explanation, text) if explanation else escape(text)
 
 
 def plain_text(table: Table) -> str:
