@@ -163,6 +163,21 @@ def test_pointing_at_a_word_marks_where_it_was_copied_from(page) -> None:
     api.expect(marks).to_have_count(0)
 
 
+def test_a_tap_explains_a_method(page) -> None:
+    """A phone cannot point at a word; what appears is not underlined like the word itself."""
+    page.locator("#next-out abbr").first.click()
+    shown = "(name) => getComputedStyle(document.activeElement, '::after')[name]"
+    assert "Softmax: one vector for all words" in page.evaluate(shown, "content")
+    assert page.evaluate(shown, "display") == "inline-block"
+
+
+def test_every_word_has_room(page) -> None:
+    fill(page, "next-text", "The king and the")
+    page.wait_for_function("document.querySelectorAll('#next-out button[data-word]').length == 16")
+    cut = "[...document.querySelectorAll('#next-out .ub-text')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert page.evaluate(cut) == 0
+
+
 def test_it_shows_that_it_is_busy(page) -> None:
     page.route("**/queue/join*", lambda route: (page.wait_for_timeout(700), route.continue_()))
     page.locator("#next-text textarea").fill("The king")

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 from self_contained import read_page
 
-from unbottle.report.page import Dot, Section, dot_chart, in_order, markdown_blocks, page, render, tip, visible
+from unbottle.report.page import (
+    Dot,
+    Section,
+    dot_chart,
+    explained,
+    in_order,
+    markdown_blocks,
+    page,
+    render,
+    tip,
+    visible,
+)
 from unbottle.report.palette import PARTITIONS, SERIES, colour_of
 from unbottle.report.sections import (
     changed_words,
@@ -166,6 +177,20 @@ def test_jargon_explains_itself() -> None:
     assert 'title="words of the context, with local embeddings">PD' in render(
         "widgets.html", "chip", {"partition": "PD"}
     )
+
+
+def test_a_method_explains_itself() -> None:
+    text = explained("Softmax + CPR:20,100 + Mi")
+    assert [part.split(":")[0] for part in text.split("; ")] == ["Softmax", "C", "P", "R", "Mi"]
+    assert explained("no head") == ""
+
+
+def test_a_plain_model_needs_no_labels() -> None:
+    word = {"text": "a", "probability": 0.5, "partition": "softmax"}
+    column = {"model": "m", "method": "no head", "prompt": "p", "words": [word], "masses": {"softmax": 1.0}}
+    html = render("widgets.html", "next_words", {"columns": [column]})
+    assert "ub-chip" not in html
+    assert "All words" not in html
 
 
 def test_a_picture_is_inside(tmp_path: Path) -> None:
