@@ -111,7 +111,10 @@ def format_contexts(contexts: Json) -> str:
     ]
     header = ["", "the two words", "the words between", "perplexity"]
     trained = f"{contexts['train']} sentences with other words and other patterns"
-    about = f"Probabilities in {contexts['test']} such sentences, after training on {trained}. {PERPLEXITY}"
+    about = (
+        f"Probabilities in {contexts['test']} such sentences, after training on {trained}. The words between are queen "
+        f"and man, if king or woman is possible. {PERPLEXITY}"
+    )
     return "\n\n".join([*blocks, f"{wrapped(about)}\n{Table(header, rows).text()}"])
 
 
