@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from unbottle.app.page import served
 from unbottle.cli.app import shown_models
 
-WIDTH, HEIGHT = 1120, 800
+WIDTH, HEIGHT = 1120, 960
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ def demo() -> None:
         for path in [path for path in part if path.parent == library.root][:20]:
             shutil.copy(path, folder / path.name)
     module.standard_library = lambda: corpora.standard_library(folder)
-    command("demo", "--plan", "tiny", "--seeds", "1", "--output", "demo", shows="Perplexity, and how often")
+    command("demo", "--plan", "tiny", "--seeds", "1", "--output", "demo", shows="2. Real text")
     assert "<html" in Path("demo", "report.html").read_text(encoding="utf-8")
     groups = json.loads(Path("demo", "result.json").read_text(encoding="utf-8"))["groups"]
     assert all({*group["models"]} >= {"softmax", "cpr"} for group in groups.values())

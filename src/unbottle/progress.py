@@ -53,8 +53,8 @@ def progress(stream: TextIO | None = None, *, now: Callable[[], float] = time.mo
 
 
 def remaining(elapsed: float, done: float, total: float) -> str:
-    """An estimate of the remaining time."""
-    if done <= 0:
+    """An estimate of the remaining time, once a hundredth of the work is done: before, it would be hours off."""
+    if done < total / 100 or done <= 0:
         return "remaining time not known yet"
     return f"{duration(elapsed * (total - done) / done)} left"
 

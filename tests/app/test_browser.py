@@ -128,10 +128,14 @@ def test_type_and_click_a_word(page) -> None:
 
 
 def next_ids(shown, text: str) -> list[int]:
+    return [word.id for word in next_words_of(shown, text)]
+
+
+def next_words_of(shown, text: str, copy_bias: float = 0) -> list:
     from unbottle.app.predictions import next_words
 
-    (found,) = next_words([shown], text, words=8)
-    return [word.id for word in found.words]
+    (found,) = next_words([shown], text, words=8, copy_bias=copy_bias)
+    return found.words
 
 
 def test_it_opens_with_an_answer_for_the_base_model_and_the_head(page) -> None:
@@ -163,6 +167,21 @@ def test_pointing_at_a_word_marks_where_it_was_copied_from(page) -> None:
     api.expect(marks).to_have_count(0)
 
 
+def test_a_tap_explains_a_method(page) -> None:
+    """A phone cannot point at a word; what appears is not underlined like the word itself."""
+    page.locator("#next-out abbr").first.click()
+    shown = "(name) => getComputedStyle(document.activeElement, '::after')[name]"
+    assert "Softmax: one vector for all words" in page.evaluate(shown, "content")
+    assert page.evaluate(shown, "display") == "inline-block"
+
+
+def test_every_word_has_room(page) -> None:
+    fill(page, "next-text", "The king and the")
+    page.wait_for_function("document.querySelectorAll('#next-out button[data-word]').length == 16")
+    cut = "[...document.querySelectorAll('#next-out .ub-text')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert page.evaluate(cut) == 0
+
+
 def test_it_shows_that_it_is_busy(page) -> None:
     page.route("**/queue/join*", lambda route: (page.wait_for_timeout(700), route.continue_()))
     page.locator("#next-text textarea").fill("The king")
@@ -184,16 +203,14 @@ def test_a_link_to_what_is_shown(page) -> None:
     link = page.evaluate("navigator.clipboard.readText()")
     shown = page.locator("#next-out [data-text]")
     api.expect(shown).to_have_attribute("data-text", text)
-    api.expect(page.locator("#next-out .pending")).to_have_count(0)
-    before = page.locator("#next-out .ub-words").all_inner_texts()
+    percents = page.locator('#next-out button[data-model="1"] .ub-percent')
+    expected = [f"{word.probability:.1%}" for word in next_words_of(tiny_shown.causal()[1], text, copy_bias=2.5)]
+    api.expect(percents).to_have_text(expected)  # of the knob too, whose answer may come after that of the text
     page.goto("about:blank")
     page.goto(link)
     api.expect(shown).to_have_attribute("data-text", text)
     api.expect(page.locator("#next-text textarea")).to_have_value(text)
-    page.wait_for_function(
-        "words => [...document.querySelectorAll('#next-out .ub-words')].every((list, i) => list.innerText == words[i])",
-        arg=before,
-    )
+    api.expect(percents).to_have_text(expected)
 
 
 def test_a_link_to_another_tab_presses_its_button(page, address: str) -> None:

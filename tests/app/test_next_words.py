@@ -106,6 +106,12 @@ def test_no_base_where_it_is_shown_already_or_not_shared() -> None:
     assert [shown.name for shown in with_base([elsewhere, cpr])] == ["base model", "plain", "cpr"]
 
 
+def test_a_base_model_is_called_without_the_hash_of_the_cache() -> None:
+    shown = replace(tiny_shown.causal()[1], model=deepcopy(tiny_shown.causal()[1].model))
+    shown.model.config.base_model_name_or_path = "cache/SmolLM2-135M-Instruct-bcc81830"
+    assert with_base([shown])[0].name == "SmolLM2-135M-Instruct"
+
+
 def test_a_base_model_is_called_what_the_head_was_attached_to() -> None:
     shown = replace(tiny_shown.causal()[1], model=deepcopy(tiny_shown.causal()[1].model))
     shown.model.config.base_model_name_or_path = "/somewhere/models/smollm2"

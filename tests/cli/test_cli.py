@@ -408,8 +408,8 @@ def test_a_bar_on_a_terminal(no_color: bool, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("elapsed", "done", "said"),
-    [(0, 0, "remaining time not known yet"), (10, 50, "about 10 s left"), (60, 10, "about 9 min left"),
-     (3600, 20, "about 4.0 h left")],
+    [(0, 0, "remaining time not known yet"), (10, 0.1, "remaining time not known yet"), (10, 50, "about 10 s left"),
+     (60, 10, "about 9 min left"), (3600, 20, "about 4.0 h left")],
 )  # fmt: skip
 def test_remaining(elapsed: float, done: float, said: str) -> None:
     assert remaining(elapsed, done, 100) == said

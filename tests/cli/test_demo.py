@@ -146,11 +146,13 @@ def test_a_second_time_nothing_is_done_again(
     assert read(finished) == before
     assert err == ""
     shown = out.splitlines()
-    assert shown[0].startswith("1. The problem. ")
-    assert before["verdict"]["said"] in shown
+    assert shown[0].startswith("The problem: ")
+    assert before["verdict"]["said"] in " ".join(shown)
+    paths = (str(finished), "unbottle app", "unbottle.load")
+    assert max(len(text) for text in shown if not any(path in text for path in paths)) <= 80
     assert f"Written to {finished}: config.json, result.json" in shown
     softmax, cpr = (str(finished / name / "model") for name in METHODS)
-    assert f"Compare both models in a browser:  unbottle app {softmax} {cpr} --open" in shown
+    assert f"  unbottle app {softmax} {cpr} --open" in shown
     assert shown[-1] == f"See {finished / 'report.html'}"
 
 
@@ -208,7 +210,7 @@ def refused(capsys: pytest.CaptureFixture, *args: str, after_act_one: bool = Fal
     errors = [text for text in err.splitlines() if text.startswith("unbottle: error: ")]
     assert len(errors) == 1
     assert "Traceback" not in err
-    assert out.startswith("1. The problem. ") if after_act_one else out == ""
+    assert out.startswith("The problem: ") if after_act_one else out == ""
     return errors[0]
 
 

@@ -8,14 +8,27 @@ from pathlib import Path
 import pytest
 from self_contained import read_page
 
-from unbottle.report.page import Dot, Section, dot_chart, in_order, markdown_blocks, page, render, tip, visible
+from unbottle.report.page import (
+    Dot,
+    Section,
+    dot_chart,
+    explained,
+    in_order,
+    markdown_blocks,
+    page,
+    render,
+    tip,
+    visible,
+)
 from unbottle.report.palette import PARTITIONS, SERIES, colour_of
 from unbottle.report.sections import (
+    changed_words,
     document_section,
     order_sections,
     perplexity_section,
     sentences_section,
     summary_sections,
+    whole_words,
     words_section,
 )
 from unbottle.tables import Table
@@ -131,12 +144,53 @@ def test_an_interval_is_drawn_around_its_dot() -> None:
     assert "<script" not in html
 
 
+def test_whole_words_are_compared() -> None:
+    """A word is a run of pieces; a mark is none. Words that gain come first, of those that lose the reverse."""
+    tokens = [" un", "bottle", ".", " See", "\n", " the"]
+    assert whole_words(tokens) == [(0, 2), (3, 4), (5, 6)]
+    probabilities = {"softmax": [0.5, 0.2, 0.1, 0.8, 0.1, 0.4], "cpr": [0.5, 0.8, 0.9, 0.1, 0.2, 0.5]}
+    text = {"tokens": tokens, "partitions": ["PD", "V", "V", "R1", "V", "C"], "probabilities": probabilities}
+    gained = changed_words(text, gained=True)
+    assert [word["text"] for word in gained] == ["unbottle", "the"]
+    assert gained[0] == {"text": "unbottle", "partition": "PD", "before": 0.1, "after": 0.4}
+    assert [word["text"] for word in changed_words(text, gained=False)] == ["See"]
+
+
+def test_spaces_are_not_underlined() -> None:
+    tokens = [{"text": "\n  a b ", "partition": "V", "tip": "t"}, {"text": "\n", "partition": "V", "tip": "t"}]
+    html = render("widgets.html", "running_text", {"start": "x", "tokens": tokens})
+    assert re.sub(r"<[^>]+>", "", html) == "x\n  a b \n"
+    assert re.findall(r'class="token"[^>]*>([^<]*)<', html) == ["a b"]
+
+
+def test_a_difference_is_drawn_from_its_reference() -> None:
+    chart = dot_chart(
+        [Dot(label="a", value=1.0, text="1"), Dot(label="b", value=-1.0, text="-1")], reference=0.0, caption=""
+    )
+    html = render("widgets.html", "dot_chart", {"chart": chart})
+    assert re.findall(r'ub-stem" style="left: ([\d.]+)%; right: ([\d.]+)%"', html) == [("50.0", "2.0"), ("2.0", "50.0")]
+
+
 def test_jargon_explains_itself() -> None:
-    assert tip("CPR", 'a "head"') == '<abbr title="a &#34;head&#34;">CPR</abbr>'
+    assert tip("CPR", 'a "head"') == '<abbr tabindex="0" title="a &#34;head&#34;">CPR</abbr>'
     assert "<abbr" in table([tip("CPR", "a head")], [["1"]])
     assert 'title="words of the context, with local embeddings">PD' in render(
         "widgets.html", "chip", {"partition": "PD"}
     )
+
+
+def test_a_method_explains_itself() -> None:
+    text = explained("Softmax + CPR:20,100 + Mi")
+    assert [part.split(":")[0] for part in text.split("; ")] == ["Softmax", "C", "P", "R", "Mi"]
+    assert explained("no head") == ""
+
+
+def test_a_plain_model_needs_no_labels() -> None:
+    word = {"text": "a", "probability": 0.5, "partition": "softmax"}
+    column = {"model": "m", "method": "no head", "prompt": "p", "words": [word], "masses": {"softmax": 1.0}}
+    html = render("widgets.html", "next_words", {"columns": [column]})
+    assert "ub-chip" not in html
+    assert "All words" not in html
 
 
 def test_a_picture_is_inside(tmp_path: Path) -> None:

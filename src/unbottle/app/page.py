@@ -21,6 +21,7 @@ from unbottle.report.palette import stylesheet
 
 STYLE = Path(__file__).with_name("style.css")
 DARK = ".dark {}"  # how Gradio marks a dark page
+WIDEST_HALF = 240  # pixels: on a phone, sliders stand below each other
 SYSTEM_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
 QUIET: dict[str, Any] = {"api_visibility": "private"}
 ONE_AT_A_TIME: dict[str, Any] = QUIET | {"concurrency_limit": 1, "concurrency_id": "models", "show_progress": "minimal"}
@@ -113,7 +114,7 @@ def _text(
 
 
 def _slider(label: str, between: tuple[int, int], value: int) -> gradio.Slider:
-    return gradio.Slider(*between, value=value, step=1, label=label)
+    return gradio.Slider(*between, value=value, step=1, label=label, min_width=WIDEST_HALF)
 
 
 def _seed() -> gradio.Number:
@@ -122,7 +123,7 @@ def _seed() -> gradio.Number:
 
 def _copy_bias() -> gradio.Slider:
     info = "Makes words of the text more or less likely, in heads that copy."
-    return gradio.Slider(*predictions.COPY_BIAS, value=0, step=0.5, label="Copy bias", info=info)
+    return gradio.Slider(*predictions.COPY_BIAS, value=0, step=0.5, label="Copy bias", info=info, min_width=WIDEST_HALF)
 
 
 def _html(place: str, value: str = "") -> gradio.HTML:
@@ -151,7 +152,9 @@ def page(models: Sequence[ShownModel]) -> gradio.Blocks:
     with gradio.Blocks(title="Unbottle", analytics_enabled=False) as blocks:
         with gradio.Row(elem_id="title"):
             gradio.HTML("<h1>Unbottle</h1><p>What the output layer does to the next word.</p>")
-            gradio.Button("Copy link", size="sm", scale=0, elem_id="link").click(None, js=_linked("copy"), **QUIET)
+            gradio.Button("Copy link", size="sm", scale=0, min_width=100, elem_id="link").click(
+                None, js=_linked("copy"), **QUIET
+            )
         with gradio.Tabs() as bar:
             for place, (name, content) in tabs.items():
                 with gradio.Tab(name, id=place) as tab:

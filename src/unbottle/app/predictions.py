@@ -5,6 +5,7 @@ A browser can send anything, whatever the page's controls allow: every function 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
@@ -37,6 +38,7 @@ OPTIONS = (2, 8)
 QUEUE = 16  # requests that wait; the next one is refused
 COMPARED = 100  # most likely words of the first model that those of the others are compared with
 INDUCTION = ("I1", "I2")  # the partitions that copy what followed a word, and have no knobs
+CACHE_HASH = re.compile(r"-[0-9a-f]{8}$")  # at the end of the folder in which unbottle demo keeps its model
 BROKEN = "\ufffd"  # what a token decodes to that is only a part of a character
 EXAMPLES = (
     *map(str, PROMPTS),
@@ -126,7 +128,7 @@ def with_base(models: Sequence[ShownModel]) -> list[ShownModel]:
     if first is None or len(backbones) > 1 or backbones & plain:
         return [*models]
     weights = {id(weight): weight for weight in first.model.parameters()}  # which deepcopy then takes for copied
-    name = Path(base_name(innermost(first.model))).name or "base model"
+    name = CACHE_HASH.sub("", Path(base_name(innermost(first.model))).name) or "base model"
     return [ShownModel(name=name, model=detach(deepcopy(first.model, weights)), tokenizer=first.tokenizer), *models]
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from unbottle.app.predictions import COMPARED, NextWords, Shuffled, Written
 from unbottle.eval.metrics.tokens import WORD, tokens
+from unbottle.eval.next_words import PLAIN
 from unbottle.report.page import in_order, render
 
 SHORT = 3  # letters: the, of, and are no sign of copying by themselves
@@ -50,8 +51,8 @@ def shared_words(text: str, other: str) -> list[TextWord]:
 
 def next_word_bars(text: str, models: Sequence[NextWords]) -> str:
     """A column for each model, all on one scale, what changed since the first one, and a legend."""
-    partitions = {word.partition for model in models for word in model.words}
-    masses = {name for model in models for name, mass in model.masses.items() if mass >= VISIBLE_MASS}
+    partitions = {word.partition for model in models for word in model.words} - {PLAIN}
+    masses = {name for model in models for name, mass in model.masses.items() if mass >= VISIBLE_MASS} - {PLAIN}
     return _render("words", text=text, columns=models, partitions=in_order(partitions | masses), compared=COMPARED)
 
 

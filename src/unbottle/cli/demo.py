@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
+from textwrap import dedent, fill
 from typing import Annotated
 
 from unbottle.cli.options import flag, option
@@ -20,9 +21,17 @@ unbottle demo --dry-run
 """
 PAGE = "report.html"
 PROBLEM = """\
-1. The problem. A language model ends in a softmax: it compares one vector with one fixed vector for each word. If the
-next word may be king or woman, that vector lies between the two, and so do queen and man, which nobody mentioned."""
-BAR = 24  # letters of a bar for a probability of 1
+The problem: where the next word can be king or woman, a language model also considers queen and man, which nobody
+mentioned, because its last step, a softmax, compares all words with one single vector."""
+HEADS = """\
+The model stays as it is. Only its last step, the output layer or "head", is replaced. The softmax head is what models
+have: one vector for all words. The CPR head has vectors of their own for words of the text and for likely words. Both
+are trained alike."""
+PERPLEXITY = 'Perplexity: how many words a model "hesitates between". Lower is better, and here 2 is the best possible.'
+WIDTH = 80  # columns of a terminal
+BAR = 10  # letters of a bar for a probability of 1
+EIGHTHS = " ▏▎▍▌▋▊▉"  # of a letter
+TITLES = {"before": "as it is", "softmax": "softmax head", "cpr": "CPR head"}
 
 
 def demo(
@@ -77,82 +86,108 @@ def demo(
 
 
 def format_contexts(contexts: Json) -> str:
-    """Act one as text for a terminal: the bars of four words, then all ambiguous contexts."""
-    from unbottle.report.sections import MODELS, SHOWN
+    """Act one as text for a terminal: the problem, the bars of four words, then all ambiguous contexts."""
+    from unbottle.report.sections import MODELS
 
     models = contexts["models"]
-    blocks = [PROBLEM]
+    blocks = [wrapped(PROBLEM), wrapped(HEADS)]
     for number, shown in enumerate(contexts["shown"]):
-        values = [models[name][0]["shown"][number] for name in SHOWN]
+        values = [models[name][0]["shown"][number] for name in TITLES]
         rows = [
             [word, "possible" if place < 2 else "", *(bar(probabilities[place]) for probabilities in values)]
             for place, word in enumerate(shown["words"])
         ]
-        blocks.append(f"{shown['prompt']} ...\n{Table(['', '', *(MODELS[name][0] for name in SHOWN)], rows).text()}")
+        first = "1. Two words are possible\n\n" if number == 0 else ""
+        blocks.append(
+            f"{first}{wrapped(shown['prompt'] + ' ...', WIDTH - 16)}\n{Table(['', '', *TITLES.values()], rows).text()}"
+        )
     rows = [
         [
             MODELS[name][0],
-            Estimate.of([run["perplexity"] for run in runs]).show(1),
             *(f"{fmean(run[key] for run in runs):.0%}" for key in ("answers", "between")),
+            Estimate.of([run["perplexity"] for run in runs]).show(1),
         ]
         for name, runs in models.items()
     ]
-    header = ["", "perplexity", "the two words", "the words between"]
-    trained = f"{contexts['train']} sentences with other words"
-    about = f"{contexts['test']} sentences like these, after training on {trained} (2.0 is perfect)"
-    return "\n\n".join([*blocks, f"{about}\n{Table(header, rows).text()}"])
+    header = ["", "the two words", "the words between", "perplexity"]
+    trained = f"{contexts['train']} sentences with other words and other patterns"
+    about = (
+        f"Probabilities in {contexts['test']} such sentences, after training on {trained}. The words between are queen "
+        f"and man, if king or woman is possible. {PERPLEXITY}"
+    )
+    return "\n\n".join([*blocks, f"{wrapped(about)}\n{Table(header, rows).text()}"])
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """A paragraph in lines that fit a terminal; words and options are not broken."""
+    return fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def bar(probability: float) -> str:
-    return f"{probability:6.1%} {'█' * round(BAR * probability)}".ljust(8 + BAR)
+    """A probability and a bar of that length, in eighths of a letter."""
+    letters, rest = divmod(round(8 * BAR * probability), 8)
+    return f"{probability:6.1%} {'█' * letters}{EIGHTHS[rest].strip()}".ljust(7 + BAR)
 
 
 def format_text(result: Json) -> str:
-    """Acts two and three, and the verdict."""
+    """Acts two and three, the verdict and what to do next."""
     from unbottle.report.page import plain_text
     from unbottle.report.sections import cost_table, head_table
 
     model, text, models = result["model"], result["text"], result["models"]
     licence = f" ({model['licence']})" if model["licence"] else ""
-    gained = result["sentences"].get("gained")
+    sentences = {"gained": "Where CPR helps most", "lost": "Where CPR loses most"}
+    right = [f"{fmean(result['groups']['all']['models'][name]['accuracy']):.1%}" for name in ("softmax", "cpr")]
+    about = (
+        f"Both heads are trained on {text['what']} ({text['licence']}), {text['train']['tokens']:,} tokens, and tested "
+        f"on {text['test']['tokens']:,} tokens of other parts. Perplexity, and its change from softmax to CPR:"
+    )
+    cost = (
+        f"The model is {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, {model['about']}. It "
+        "stays as it is; a head adds:"
+    )
     return "\n\n".join(
         [
-            f"2. Real text: {text['what']} ({text['licence']}), {text['train']['tokens']:,} tokens to train on, "
-            f"{text['test']['tokens']:,} held out.\nPerplexity, and how often the first guess is right\n"
-            + groups(result["groups"]),
-            *([f"Where CPR helps most\n{sentence(gained)}"] if gained else []),
-            f"3. What it costs. {model['title']}{licence}, {model['parameters'] / 1e6:.1f} M parameters, stays as it "
-            f"is; {model['about']}.\n" + plain_text(head_table(result)),
+            f"2. Real text\n\n{wrapped(about)}\n{groups(result['groups'])}",
+            wrapped(f"The first guess is right at {right[0]} of all words with the softmax head, {right[1]} with CPR."),
+            *(
+                f"{title}\n{sentence(result['sentences'][name], gained=name == 'gained')}"
+                for name, title in sentences.items()
+                if name in result["sentences"]
+            ),
+            f"3. What it costs\n\n{wrapped(cost)}\n{plain_text(head_table(result))}",
             *([plain_text(cost_table(result["cost"]))] if result["cost"] else []),
-            result["verdict"]["said"],
-            f"Compare both models in a browser:  unbottle app {models['softmax']} {models['cpr']} --open\n"
-            f"Use one in Python:                 model = unbottle.load({models['cpr']!r})\n"
-            f"Give your own model such a head:   model = unbottle.attach(model, {result['methods']['cpr']!r})",
+            f"Verdict\n\n{wrapped(result['verdict']['said'])}",
+            f"Next: compare both models in a browser\n  unbottle app {models['softmax']} {models['cpr']} --open\n"
+            f"Use one in Python\n  model = unbottle.load({models['cpr']!r})\n"
+            f"Give your own model such a head\n  model = unbottle.attach(model, {result['methods']['cpr']!r})",
         ]
     )
 
 
 def groups(values: Json) -> str:
     """A line for each group of tokens; means over seeds."""
-    from unbottle.report.sections import SHOWN, TOKENS
+    from unbottle.report.sections import TOKENS
 
     rows = []
     for name in (name for name in TOKENS if name in values):
         group = values[name]
-        perplexities = [Estimate.of(group["models"][model]["perplexity"]).show() for model in SHOWN]
+        perplexities = [Estimate.of(group["models"][model]["perplexity"]).show(1) for model in TITLES]
         around = "" if group["low"] is None else f"{group['low']:+.1%} to {group['high']:+.1%}"
-        guesses = [f"{fmean(group['models'][model]['accuracy']):.1%}" for model in ("softmax", "cpr")]
-        rows.append([TOKENS[name], f"{group['share']:.0%}", *perplexities, f"{group['change']:+.1%}", around, *guesses])
-    header = ["", "share", "as it is", "softmax", "CPR", "change", "95 %", "softmax right", "CPR right"]
-    return Table(header, rows).text()
+        rows.append([TOKENS[name], *perplexities, f"{group['change']:+.1%}", around])
+    return Table(["", *TITLES.values(), "change", "95 % interval"], rows).text()
 
 
-def sentence(text: Json) -> str:
-    """A sentence with the words that became more likely, and what set them."""
-    softmax, cpr = (text["probabilities"][name] for name in ("softmax", "cpr"))
-    order = sorted(range(len(cpr)), key=lambda place: softmax[place] - cpr[place])[:3]
-    words = [
-        f"{text['tokens'][place].strip()!r} {softmax[place]:.1%} -> {cpr[place]:.1%} ({text['partitions'][place]})"
-        for place in order
+def sentence(text: Json, *, gained: bool) -> str:
+    """A sentence with the words that changed most."""
+    from unbottle.report.palette import colour_of
+    from unbottle.report.sections import changed_words
+
+    changes = changed_words(text, gained=gained)
+    rows = [
+        [f"  {word['text']}", f"{word['before']:.1%}", f"{word['after']:.1%}", colour_of(word["partition"]).meaning]
+        for word in changes
     ]
-    return f"... {''.join(text['tokens']).strip()}\nwith softmax -> with CPR: {', '.join(words)}"
+    lines = dedent("".join(text["tokens"]).strip("\n")).splitlines()
+    shown = "\n".join(f"  | {line.rstrip()[: WIDTH - 4]}" for line in lines if line.strip())
+    return f"{shown}\n{Table(['', 'softmax', 'CPR', 'set by'], rows).text()}" if rows else shown

@@ -214,7 +214,7 @@ class CompareWorkspace(CausalWorkspace):
 
     def stored_windows(self, model: PreTrainedModel, part: str) -> WindowsWithStates:
         """Windows with hidden states, which are computed now unless that was done before."""
-        progress = self.labelled(f"hidden states of {part}")
+        progress = self.labelled(f"{part} text")
         return cache_hidden_states(cast(HeadMixin, model), self.parts[part], self.row_settings, progress)
 
     def reader(self, model: PreTrainedModel, part: str) -> PreTrainedModel | ReplayedModel:

@@ -71,12 +71,13 @@ def run_contexts(workspace: DemoWorkspace, *, seeds: int) -> Json:
 def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
     """All heads of one seed: they read the same hidden states in the same order."""
     settings, size, progress = workspace.preset.contexts, workspace.size, workspace.progress
-    steps = Steps(progress, 2 + len(CONTEXT_METHODS))
-    with steps.step("ambiguous contexts", 2) as workspace.progress:
-        with workspace.phase(0, 0.4):  # where a model is downloaded or trained
+    first, base = (2.0, 0.4) if workspace.preset.wheel else (16.0, 0.9)  # weight, and share of the backbone in it
+    steps = Steps(progress, first + len(CONTEXT_METHODS))
+    with steps.step("ambiguous contexts", first) as workspace.progress:
+        with workspace.phase(0, base):  # where a model is downloaded or trained
             model, tokenizer = cast(HeadMixin, workspace.untrained(size)), workspace.tokenizer
         contexts, stored = ambiguous_contexts(one_token_pairs(tokenizer), settings, seed=seed), {}
-        for part, start, end in (("train", 0.4, 0.8), ("test", 0.8, 1)):
+        for part, start, end in (("train", base, (2 + base) / 3), ("test", (2 + base) / 3, 1)):
             with workspace.phase(start, end):
                 stored[part] = StoredContexts.read(model, tokenizer, contexts[part], workspace.progress)
     num_shown = len(shown_contexts())
@@ -94,20 +95,25 @@ def measure_contexts(workspace: DemoWorkspace, seed: int) -> Json:
 
 # -- act two: real text
 
+TRAINED = 0.9  # share of a row's time before its held-out windows are scored
+
 
 def measure(workspace: DemoWorkspace, row: RowKey) -> Json:
     """Train a row, then score each token of the held-out windows from stored hidden states."""
     started = time.monotonic()
     if row.method == PLAIN:
         model = workspace.untrained(row.size)
-        for part in ("train", "test"):
-            workspace.stored_windows(model, part)
+        for part, start, end in (("train", 0, 0.5), ("test", 0.5, TRAINED)):
+            with workspace.phase(start, end):
+                workspace.stored_windows(model, part)
     else:
-        folder = workspace.trained_model(*row)
+        with workspace.phase(0, TRAINED):
+            folder = workspace.trained_model(*row)
         model = workspace.load(folder)
     trained = time.monotonic()
-    reader = cast(LanguageModel, workspace.reader(model, "test"))
-    metrics = TokenScores.of(reader, workspace.eval_windows("test"), workspace.labelled("held-out text")).to_dict()
+    with workspace.phase(TRAINED, 1):
+        reader = cast(LanguageModel, workspace.reader(model, "test"))
+        metrics = TokenScores.of(reader, workspace.eval_windows("test"), workspace.labelled("held-out text")).to_dict()
     if row.method != PLAIN:
         metrics["head_parameters"] = num_parameters(model.get_submodule("head"))
         workspace.discard(folder)
@@ -267,30 +273,29 @@ class Verdict:
         said = {True: "better", False: "NOT better", None: "neither better nor worse"}
         better = self.is_better
         if better["contexts"] == better["text"]:
-            claim = f"CPR is {said[better['text']]} here, on ambiguous contexts and on real text."
+            claim = f"CPR is {said[better['text']]} here, where two words are possible and on real text."
         else:
             contexts, text = said[better["contexts"]], said[better["text"]]
-            claim = f"CPR is {contexts} here on ambiguous contexts, and {text} on real text."
+            claim = f"CPR is {contexts} here where two words are possible, and {text} on real text."
         return f"{claim} {self._contexts()} {self._text()}{self._seeds()}"
 
     def _contexts(self) -> str:
         softmax, cpr = (exp(fmean(map(log, values))) for values in (self.softmax, self.cpr))
         times = f"{self.ratio:.1f} times lower" if self.ratio >= 1 else f"{1 / self.ratio:.1f} times higher"
-        both = f"its perplexity is {cpr:.1f}, that of the softmax head {softmax:.1f}"
-        return f"Where two words are equally likely, {both}: {times}."
+        return f"Two possible words: perplexity {cpr:.1f}, {times} than that of the softmax head ({softmax:.1f})."
 
     def _text(self) -> str:
-        names = {"names": "names", "context": "words used before", "all": "all words", "new": "new words"}
-        changes = [f"{self._change(group)} for {name}" for group, name in names.items() if group in self.groups]
-        return f"On held-out text its perplexity differs by {', '.join(changes[:-1])} and {changes[-1]}."
-
-    def _change(self, group: str) -> str:
-        values = self.groups[group]
-        around = "" if values["low"] is None else f" ({values['low']:+.1%} to {values['high']:+.1%})"
-        return f"{values['change']:+.1%}{around}"
+        everything = self.groups["all"]
+        low, high = everything["low"], everything["high"]
+        around = "" if low is None else f" (95 % interval {low:+.1%} to {high:+.1%})"
+        names = {"names": "names", "context": "words used before", "new": "new words"}
+        changes = {name: self.groups[group]["change"] for group, name in names.items() if group in self.groups}
+        parts = [f"{change:+.1%} at {name}" for name, change in changes.items()]
+        return f"Real text: perplexity {everything['change']:+.1%} over all words{around}; {', '.join(parts)}."
 
     def _seeds(self) -> str:
-        return " One seed: --thorough tries three." if len(self.ratios) == 1 else f" {len(self.ratios)} seeds."
+        seeds = len(self.ratios)
+        return " With one seed; --thorough tries three." if seeds == 1 else f" With {seeds} seeds."
 
 
 def demo_result(workspace: DemoWorkspace, contexts: Json, text: Json) -> Json:

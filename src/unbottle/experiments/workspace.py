@@ -259,7 +259,7 @@ class Workspace(ABC):
         with file_lock(folder.with_name(f".{folder.name}.lock")):
             if not (folder / "model").exists():
                 model = make_model()
-                what = "training" if hasattr(model, "head") else f"training the backbone {size}"
+                what = "training" if hasattr(model, "head") else f"training the backbone ({size})"
                 self.fit(model, data(), replace(settings, output=str(folder)), size, self.labelled(what))
         return folder / "model"
 

@@ -15,12 +15,20 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from unbottle.method import LETTERS, Method, MethodError
 from unbottle.report.palette import PARTITIONS, colour_of, stylesheet
 from unbottle.tables import Table
 
 PACKAGE = "unbottle.report"
 DARK = "@media (prefers-color-scheme: dark) { :root {} }"
 VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+BASES = {"softmax": "Softmax: one vector for all words", "mos": "MoS: several vectors for all words, weighted"}
+PARTS = {  # of a method, in the words of the page
+    "c": "a vector of its own for words of the text so far",
+    "e": "a vector of its own for words of the encoder input",
+    "p": "words of the text are embedded by what surrounds them there",
+    "r": "vectors of their own for the most likely words",
+}
 MARGIN = 2  # percent of the width of a dot chart, at both ends
 
 
@@ -54,6 +62,7 @@ def environment(package: str = PACKAGE) -> Environment:
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"code": code, "visible": visible}
     environment.globals |= {"colour_of": colour_of, "percent": "{:.1%}".format, "tip": tip}
+    environment.globals |= {"explained": explained, "plain": "softmax", "Markup": Markup}
     return environment
 
 
@@ -128,8 +137,20 @@ def dot_chart(dots: Sequence[Dot], *, reference: float, caption: str, log: bool 
 
 
 def tip(text: str, explanation: str) -> Markup:
-    """A text that explains itself when it is pointed at."""
-    return Markup('<abbr title="{}">{}</abbr>').format(explanation, text) if explanation else escape(text)
+    """A text that explains itself when it is pointed at or tapped."""
+    return Markup('<abbr tabindex="0" title="{}">{}</abbr>').format(explanation, text) if explanation else escape(text)
+
+
+def explained(method: str) -> str:
+    """What the parts of a method are; nothing of a text that is no method."""
+    try:
+        parsed = Method.parse(method)
+    except MethodError:
+        return ""
+    parts = [BASES.get(parsed.base, "")]
+    parts += [f"{letter.upper()}: {PARTS.get(letter, LETTERS[letter].meaning)}" for letter in parsed.letters]
+    parts += ["Mi: reads several layers and positions"] if parsed.mi else []
+    return "; ".join(filter(None, parts))
 
 
 def plain_text(table: Table) -> str:

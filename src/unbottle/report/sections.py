@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import exp, inf
+from math import exp, inf, prod
 from pathlib import Path
 from statistics import fmean
 
@@ -16,6 +17,8 @@ from unbottle.tables import Estimate, Table, number
 
 MEASURES = {"forward": "reading {length} words", "decode": "one more word after {context}"}
 GROUPS = {"context": "in the context", "top": "in W({k})", "elsewhere": "elsewhere"}
+PIECE = re.compile(r"\s*\w+")  # of a word
+VISIBLE = 0.001  # a probability that is shown as more than 0.0 %
 REMEDY = "run the command that wrote it again."
 
 
@@ -57,27 +60,37 @@ def _section(title: str, macro: str, **values: object) -> Section:
 
 
 MODELS = {  # of the demo: title and explanation
-    "before": ("the model as it is", "without any training"),
-    "softmax": ("softmax head", "Softmax + Mi: one vector for all words, trained like the others"),
-    "mos": ("mixture of softmaxes", "MoS + Mi: three vectors for all words, weighted"),
-    "c": ("C head", "Softmax + C + Mi: words of the context have a vector of their own"),
-    "cpr": ("CPR head", "Softmax + CPR + Mi: words of the context and the most likely words have vectors of their own"),
+    "before": ("the model as it is", "Its own output layer, a softmax, without further training"),
+    "softmax": ("softmax head", "One vector for all words, as in the model itself, but trained here. Softmax + Mi"),
+    "mos": ("mixture of softmaxes", "Three vectors for all words, and a weighted mean. MoS + Mi"),
+    "c": ("C head", "A vector of its own for words of the text so far. Softmax + C + Mi"),
+    "cpr": (
+        "CPR head",
+        "Vectors of their own for words of the text so far and for likely words. Softmax + CPR + Mi",
+    ),
 }
 SHOWN = ("before", "softmax", "cpr")  # the models whose bars are drawn
 TOKENS = {  # groups of tokens of the demo
     "names": "names",
     "context": "words used before",
     "all": "all words",
-    "new": "words that are new",
+    "new": "new words",
+}
+TOKEN_TIPS = {
+    "names": "Names of the text, as of persons, functions or classes",
+    "context": "Words that occur earlier in the same text",
+    "all": "Every word of the held-out text",
+    "new": "Words that do not occur earlier in the same text",
 }
 PERPLEXITY = "How many words the model hesitates between, so to speak: exp of the mean loss. Lower is better."
 
 
 def headline(result: Json) -> str:
     """The result in one sentence."""
-    ratio = result["verdict"]["ratio"]
-    times = f"{ratio:.1f} times less" if ratio >= 1 else f"{1 / ratio:.1f} times more"
-    return f"Two possible next words: a CPR head is {times} perplexed than a softmax head"
+    models = result["contexts"]["models"]
+    softmax, cpr = (fmean(run["answers"] for run in models[name]) for name in ("softmax", "cpr"))
+    shares = f"the usual softmax gives them {softmax:.0%} of the probability, a CPR head {cpr:.0%}"
+    return f"Two words could come next: {shares}"
 
 
 def demo_sections(result: Json) -> list[Section]:
@@ -85,19 +98,21 @@ def demo_sections(result: Json) -> list[Section]:
     contexts, groups = result["contexts"], result["groups"]
     measured = {name: result[name] for name in ("verdict", "models", "model", "text", "training", "methods")}
     return [
-        _section("Two words are possible, four become likely", "demo_bars", **word_bars(contexts)),
+        _section("The problem", "demo_bars", **word_bars(contexts)),
         _section(
-            "How sure of the two words",
+            "Many such sentences",
             "demo_contexts",
             chart=context_chart(contexts["models"]),
             numbers=context_table(contexts["models"]),
             train=contexts["train"],
             test=contexts["test"],
+            perplexity=tip("perplexity", PERPLEXITY),
         ),
         _section(
-            "Real text: names, everything, and what it loses",
+            "Real text: names, all words, and what it loses",
             "demo_text",
             what=result["text"]["what"],
+            perplexity=tip("Perplexity", PERPLEXITY),
             chart=change_chart(groups),
             numbers=group_table(groups),
         ),
@@ -119,7 +134,7 @@ def word_bars(contexts: Json) -> Json:
         name: {
             "title": MODELS[name][0],
             "tip": MODELS[name][1],
-            "hollow": name == "before",
+            "pale": name == "before",
             "colour": COLOURS[name].css,
         }
         for name in SHOWN
@@ -147,7 +162,7 @@ def context_chart(models: Mapping[str, Sequence[Json]]) -> dict[str, object]:
             Dot(label=title, tip=explanation, value=mean, text=f"{mean:.1f}", low=low, high=high, colour=colour)
         )
     over = "lowest and highest of all seeds" if len(models["cpr"]) > 1 else "95 % interval over sentences"
-    caption = f"Perplexity of the two words, logarithmic axis. Dashed: 2, which no model can beat. Bars: {over}."
+    caption = f"Perplexity of the two words, on a logarithmic axis. Dashed: 2, the best possible. Pale: {over}."
     return dot_chart(dots, reference=2.0, caption=caption, log=True)
 
 
@@ -168,10 +183,13 @@ def change_chart(groups: Mapping[str, Json]) -> dict[str, object]:
     for name in (name for name in TOKENS if name in groups):
         change, low, high = (groups[name][key] for key in ("change", "low", "high"))
         colour = COLOURS["cpr" if change < 0 else "softmax"].css
-        dots.append(Dot(label=TOKENS[name], value=change, text=f"{change:+.1%}", low=low, high=high, colour=colour))
+        label, explanation = TOKENS[name], TOKEN_TIPS[name]
+        dots.append(
+            Dot(label=label, tip=explanation, value=change, text=f"{change:+.1%}", low=low, high=high, colour=colour)
+        )
     caption = (
         "Perplexity with the CPR head compared with the softmax head. Dashed: no difference; left of it, CPR is "
-        "better. Bars: 95 % intervals."
+        "better. Pale: 95 % intervals."
     )
     return dot_chart(dots, reference=0.0, caption=caption)
 
@@ -181,9 +199,15 @@ def group_table(groups: Mapping[str, Json]) -> Table:
     rows = []
     for name in (name for name in TOKENS if name in groups):
         models, share = groups[name]["models"], groups[name]["share"]
-        perplexities = [Estimate.of(models[model]["perplexity"]).show() for model in SHOWN]
+        perplexities = [Estimate.of(models[model]["perplexity"]).show(1) for model in SHOWN]
         guesses = [f"{100 * fmean(models[model]['accuracy']):.1f}" for model in ("softmax", "cpr")]
-        rows.append([tip(TOKENS[name], f"{share:.0%} of the tokens"), *perplexities, " → ".join(guesses) + " %"])
+        rows.append(
+            [
+                tip(TOKENS[name], f"{TOKEN_TIPS[name]}: {share:.0%} of the tokens"),
+                *perplexities,
+                " → ".join(guesses) + " %",
+            ]
+        )
     header = [tip("perplexity of", PERPLEXITY), "as it is", "softmax", "CPR", tip("first guess right", "softmax → CPR")]
     return Table(header, rows)
 
@@ -321,9 +345,39 @@ def sentences_section(sentences: Mapping[str, Json]) -> Section:
             values = [f"{MODELS[model][0]} {values[place]:.1%}" for model, values in text["probabilities"].items()]
             explanation = f"{colour_of(partition).meaning} ({partition}): {', '.join(values)}"
             tokens.append({"text": token, "partition": partition, "tip": explanation})
-        shown.append({"title": titles[name], "start": "".join(text["read"]), "tokens": tokens})
+        changes = changed_words(text, gained=name == "gained")
+        shown.append({"title": titles[name], "start": "".join(text["read"]), "tokens": tokens, "changes": changes})
     partitions = in_order(partition for text in sentences.values() for partition in text["partitions"])
     return _section("Two sentences of the held-out text", "demo_sentences", partitions=partitions, sentences=shown)
+
+
+def changed_words(text: Json, *, gained: bool, most: int = 3) -> list[Json]:
+    """The words of a sentence that gain most with CPR, or lose most: `before` and `after` are their probabilities."""
+    if not {"softmax", "cpr"} <= {*text["probabilities"]}:
+        return []
+    changes: list[tuple[float, str, str, float, float]] = []
+    for start, end in whole_words(text["tokens"]):
+        before, after = (prod(text["probabilities"][name][start:end]) for name in ("softmax", "cpr"))
+        word, partition = "".join(text["tokens"][start:end]).strip(), text["partitions"][start]
+        better = after > before
+        if better == gained and before != after and max(before, after) >= VISIBLE:
+            ratio = max(after, VISIBLE) / max(before, VISIBLE)
+            changes.append((ratio if gained else 1 / ratio, word, partition, before, after))
+    changes.sort(key=lambda change: -change[0])
+    return [dict(zip(("text", "partition", "before", "after"), change[1:], strict=True)) for change in changes[:most]]
+
+
+def whole_words(tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the words of a text are: first token and end. Punctuation is no word."""
+    places: list[tuple[int, int]] = []
+    for place, token in enumerate(tokens):
+        if not PIECE.fullmatch(token):
+            continue
+        if places and places[-1][1] == place and not token[0].isspace():
+            places[-1] = (places[-1][0], place + 1)
+        else:
+            places.append((place, place + 1))
+    return places
 
 
 def cost_table(rows: Sequence[Json]) -> Table:
