@@ -182,8 +182,9 @@ def loaded(folder: Path) -> Any:
     from transformers import AutoModelForCausalLM
 
     import unbottle.hub  # noqa: F401  the Auto classes know models with a head from now on
+    from unbottle.hf.pretrained import SAFE
 
-    return AutoModelForCausalLM.from_pretrained(folder).float().eval()
+    return AutoModelForCausalLM.from_pretrained(folder, **SAFE).float().eval()
 
 
 def generated(folder: Path, request: Request) -> tuple[int, ...]:
