@@ -28,7 +28,7 @@ def test_better_on_both() -> None:
     found = verdict([20.0], [4.0], group(-0.03, -0.05, -0.01, 1))
     assert found.is_better == {"contexts": True, "text": True}
     said = str(found)
-    assert said.startswith("CPR is better here, on ambiguous contexts and on real text. ")
+    assert said.startswith("CPR is better here, where two words are possible and on real text. ")
     assert "its perplexity is 4.0, that of the softmax head 20.0: 5.0 times lower." in said
     assert "differs by -10.0% (-20.0% to -5.0%) for names, -3.0% (-5.0% to -1.0%) for all words and +8.0%" in said
     assert said.endswith("One seed: --thorough tries three.")
@@ -37,7 +37,7 @@ def test_better_on_both() -> None:
 
 def test_worse_on_both() -> None:
     said = str(verdict([4.0, 4.0], [8.0, 8.0], group(0.03, 0.01, 0.05, 0, 2)))
-    assert said.startswith("CPR is NOT better here, on ambiguous contexts and on real text. ")
+    assert said.startswith("CPR is NOT better here, where two words are possible and on real text. ")
     assert "2.0 times higher" in said
     assert said.endswith(" 2 seeds.")
 
@@ -45,7 +45,9 @@ def test_worse_on_both() -> None:
 def test_text_that_other_text_could_undo() -> None:
     found = verdict([20.0], [4.0], group(-0.01, -0.03, 0.01, 1))
     assert found.is_better == {"contexts": True, "text": None}
-    assert str(found).startswith("CPR is better here on ambiguous contexts, and neither better nor worse on real text.")
+    assert str(found).startswith(
+        "CPR is better here where two words are possible, and neither better nor worse on real text."
+    )
 
 
 def test_some_seeds_are_not_all() -> None:
