@@ -29,9 +29,11 @@ def test_better_on_both() -> None:
     assert found.is_better == {"contexts": True, "text": True}
     said = str(found)
     assert said.startswith("CPR is better here, where two words are possible and on real text. ")
-    assert "its perplexity is 4.0, that of the softmax head 20.0: 5.0 times lower." in said
-    assert "differs by -10.0% (-20.0% to -5.0%) for names, -3.0% (-5.0% to -1.0%) for all words and +8.0%" in said
-    assert said.endswith("One seed: --thorough tries three.")
+    assert "perplexity 4.0, 5.0 times lower than that of the softmax head (20.0)." in said
+    assert (
+        "perplexity -3.0% over all words (95 % interval -5.0% to -1.0%); -10.0% at names, +8.0% at new words." in said
+    )
+    assert said.endswith("With one seed; --thorough tries three.")
     assert found.to_dict()["ratio"] == pytest.approx(5)
 
 
@@ -39,7 +41,7 @@ def test_worse_on_both() -> None:
     said = str(verdict([4.0, 4.0], [8.0, 8.0], group(0.03, 0.01, 0.05, 0, 2)))
     assert said.startswith("CPR is NOT better here, where two words are possible and on real text. ")
     assert "2.0 times higher" in said
-    assert said.endswith(" 2 seeds.")
+    assert said.endswith(" With 2 seeds.")
 
 
 def test_text_that_other_text_could_undo() -> None:
