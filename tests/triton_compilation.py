@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
 from unbottle.ops.triton import functions, kernels
@@ -72,7 +73,7 @@ def compiled(launch: Launch, architecture: int) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder, "kernel.ptx")
         code.write_text(binary.asm["ptx"])
-        ptxas = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+        ptxas = get_ptxas(architecture).path  # the one that Triton itself takes for this architecture
         command = [ptxas, "-v", f"--gpu-name={ARCHITECTURES[architecture]}", code, "-o", Path(folder, "kernel.cubin")]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     names = ("registers", "bytes spill stores", "bytes spill loads")
