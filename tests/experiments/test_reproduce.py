@@ -108,6 +108,7 @@ def test_all_methods_see_the_same_data_in_the_same_order(text, folders) -> None:
         (["table1", "--preset", "tiny", "--pairs", __file__], "only for analogy, not for table1"),
         (["table1", "--preset", "tiny", "--contexts", "4"], "--contexts 4: only for analogy, not for table1"),
         (["table1", "--preset", "tiny", "--train", "all"], "train 'all': unknown. Known: head, lora."),
+        (["table1", "--preset", "tiny", "--train", "lora"], "--train lora: only with --model"),
         (["summarization", "--preset", "tiny", "--model", "."], "only for experiments on causal models"),
         (["summarization", "--data", "booksum"], "paragraphs is not on the hub"),
         (["table1", "--preset", "tiny", "--data", "nowhere.txt"], "nowhere.txt"),

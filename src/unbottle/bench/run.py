@@ -234,9 +234,8 @@ class Bench:
         alone = group.point.measure in HEAD
         models = self._of(group.point.shape)
         works = {v.name: work(models.model(v, head_alone=alone), group.point) for v in group.variants}
-        if (
-            group.point.measure not in AT_CONTEXT and not self.settings.compile
-        ):  # decoding takes as long as reading weights
+        # a decoding step takes as long as reading the weights, whatever it computes
+        if group.point.measure not in AT_CONTEXT and not self.settings.compile:
             flops |= {name: count_flops(each) for name, each in works.items()}
         with self._compiler(len(works)):
             take_turns(

@@ -81,7 +81,7 @@ def reproduce(
         str | None,
         option("MODEL", "A pretrained causal model instead of the preset's: a folder, a hub name, or smollm2."),
     ] = None,
-    train: Annotated[str, option("WHAT", "With --model: what is trained, head or lora.")] = "head",
+    train: Annotated[str | None, option("WHAT", "With --model: what is trained, head or lora. [head]")] = None,
     templates: Annotated[
         str, option("NAME", "analogy: public, the paper's protocol, or own, our templates.")
     ] = "public",
@@ -115,7 +115,10 @@ def reproduce(
     check_choice("experiment", experiment, tuple(EXPERIMENTS))
     check_choice("preset", preset, PRESETS)
     check_choice("templates", templates, TEMPLATES)
-    check_choice("train", train, ("head", "lora"))
+    if train is not None:
+        check_choice("train", train, ("head", "lora"))
+        if model is None:
+            raise ValueError(f"--train {train}: only with --model. The preset says how its own backbones are trained.")
     check_method(*(method or ()))
     if not dry_run:
         check_file(pairs)
@@ -145,6 +148,7 @@ def reproduce(
             raise ValueError(f"--model {model}: only for experiments on causal models, not for {experiment}.")
         if not dry_run:
             check_model(model)
+        train = train or "head"
         settings, name = settings.on_model(model, train=train), f"{Path(model).name}-{train}"
         command = f"unbottle reproduce {experiment} --preset {preset} --model {Path(model).name} --train {train}"
         table = replace(table, command=command + (f" --contexts {contexts}" if contexts else ""))
