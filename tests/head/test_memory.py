@@ -116,3 +116,14 @@ def test_predictions_in_parts_are_those_of_all_positions(monkeypatch: pytest.Mon
     monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", 50 * 16 * 3)
     torch.testing.assert_close(text.logits(), whole)
     assert len(calls) > 1 + 3
+
+
+@pytest.mark.parametrize(("method", "parts"), [("softmax", 2), ("mos:3", 5)])
+def test_softmaxes_of_a_mixture_share_the_buffer(method: str, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = LongText(method, False, 10)
+    distribution, calls = text.head.distribution, []
+    monkeypatch.setattr(text.head, "distribution", lambda x, logits: calls.append(x) or distribution(x, logits))
+    monkeypatch.setattr("unbottle.head.fused_loss.PER_TOKEN", 0)  # the texts do not count
+    monkeypatch.setattr("unbottle.head.fused_loss.BUFFER", 6 * WORDS)
+    text.loss().backward()
+    assert len(calls) == parts
