@@ -243,6 +243,7 @@ class Summaries(Results):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, compare_summaries.BASELINE, compare_summaries.SUMMARY_METHODS)
+        self.lr = self.note.split("learning rate ")[1].split()[0]
 
     @property
     def budget(self) -> str:
@@ -253,7 +254,7 @@ class Summaries(Results):
         preset = self.preset
         return (
             f"All weights, {preset['pairs']:,} dialogues in batches of {preset['rows']['batch']}, learning rate "
-            f"{preset['rows']['lr']:g}. Perplexity is that of {preset['held_out']:,} reference summaries of the test "
+            f"{self.lr}. Perplexity is that of {preset['held_out']:,} reference summaries of the test "
             f"set; the other metrics are of {preset['test_pairs']:,} generated summaries (interval: first seed)."
         )
 

@@ -260,11 +260,26 @@ def test_summaries(pairs: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "work").rglob("model.safetensors")), "models are not kept"
 
 
+def test_learning_rate_of_summaries_by_validation(pairs: Path, tmp_path: Path) -> None:
+    rows = ("--method", "softmax", "--method", "softmax+ce lr=1e-9,3e-3", "--lr", "1e-9", "--lr", "3e-3")
+    numbers = ("--valid-pairs", "3", "--generate", "2")
+    assert compare_pairs(pairs, tmp_path, *rows, *numbers) == 0
+    rates = {row["method"]: row["found"] for row in read(tmp_path, "mine-all-lr")["rows"]}
+    assert [*rates] == ["softmax lr=1e-09", "softmax lr=0.003", "softmax+ce lr=1e-9", "softmax+ce lr=3e-3"]
+    for method in ("softmax", "softmax+ce"):
+        low, high = (found["loss"] for name, found in rates.items() if name.startswith(f"{method} "))
+        assert high < low
+    assert all("r1" not in found and len(found["windows"]) == 3 for found in rates.values())
+    found = {row["method"]: row["found"] for row in read(tmp_path, "mine-all")["rows"]}
+    assert [*found] == ["softmax", "softmax+ce lr=3e-3"]
+    assert all(each["summaries"] == 2 and len(each["windows"]) == 5 for each in found.values())
+    table = (tmp_path / "results" / "mine-all" / "table.md").read_text()
+    assert "after 8 pairs, learning rate 0.003" in table
+    assert "--pairs 8 --valid-pairs 3 --test-pairs 5 --generate 2 --length 256 --lr 1e-09 --lr 0.003" in table
+    assert not list((tmp_path / "work").rglob("model.safetensors")), "models are not kept"
+
+
 def test_kinds_of_models(pairs: Path, made: Path, tmp_path: Path, capsys) -> None:
     given = ["--data", str(pairs / "mine"), "--pairs", "8", "--work", str(tmp_path / "work")]
     assert main(["compare", "--model", str(made / "model"), *given]) == 2
     assert "is not an encoder-decoder (gpt2). This takes one, such as T5 or BART." in capsys.readouterr().err
-    assert compare_pairs(pairs, tmp_path, "--lr", "1", "--lr", "2") == 2
-    assert "--lr 1, 2: give one learning rate with --pairs." in capsys.readouterr().err
-    assert compare_pairs(pairs, tmp_path, "--method", "softmax+ce lr=1,2") == 2
-    assert "'softmax+ce lr=1,2': give one learning rate with --pairs." in capsys.readouterr().err

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from unbottle.cli.main import main
+from unbottle.data.sources import SAMPLE, Part
 from unbottle.experiments import load_experiment
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paper import COLUMNS, SUMMARIES
@@ -209,14 +210,31 @@ def test_seeds_differ_in_their_samples(done, pairs, tmp_path) -> None:
     assert "± " in (tmp_path / "summarization-samsum" / "table.md").read_text(encoding="utf-8")
 
 
-def test_one_file_keeps_its_end_for_the_test(tmp_path) -> None:
+@pytest.mark.parametrize("given", [("train",), ("train", "valid"), ("train", "test")])
+def test_missing_parts_are_cut_off_the_end_of_the_training_part(given, tmp_path, monkeypatch) -> None:
     rows = [{"document": row["dialogue"], "summary": row["summary"]} for row in dialogues(100, seed=3)]
-    folder = write(tmp_path / "data", mine=rows)
-    corpus = PairCorpus.read(str(folder / "mine.jsonl"))
-    assert corpus.train["document"][:] + corpus.test["document"][:] == [row["document"] for row in rows]
-    assert len(corpus.test) == 2
-    with pytest.raises(ValueError, match="20 pairs are too few"):
-        PairCorpus.read(str(write(tmp_path / "few", mine=rows[:20]) / "mine.jsonl"))
+    folder = write(tmp_path / "data", train=rows, other=rows[:5])
+    files = [Part(str(folder / name)) for name in ("train.jsonl", "other.jsonl")]
+    monkeypatch.setattr("unbottle.experiments.corpora.parts_of", lambda *_, **__: dict(zip(given, files, strict=False)))
+    corpus = PairCorpus.read("data set on the hub")
+    cut = [part for part in ("train", "valid", "test") if part not in given[1:]]
+    documents = {part: getattr(corpus, part)["document"][:] for part in cut}
+    assert [each for part in cut for each in documents[part]] == [row["document"] for row in rows]
+    assert [len(documents[part]) for part in cut[1:]] == [2] * len(cut[1:])
+    assert all(len(getattr(corpus, part)) == 5 for part in given[1:])
+
+
+def test_a_file_too_short_to_cut(tmp_path) -> None:
+    rows = [{"document": row["dialogue"], "summary": row["summary"]} for row in dialogues(20, seed=3)]
+    with pytest.raises(ValueError, match="20 pairs are too few to hold out 2%"):
+        PairCorpus.read(str(write(tmp_path / "few", mine=rows) / "mine.jsonl"))
+
+
+def test_the_sample_has_three_parts(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    corpus = PairCorpus.read(SAMPLE)
+    ids = [row for part in (corpus.train, corpus.valid, corpus.test) for row in part["id"]]
+    assert len(ids) == len({*ids}) > 0
 
 
 TWICE = [row | {"id": "a"} for row in dialogues(2, seed=4)]

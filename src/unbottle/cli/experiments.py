@@ -212,13 +212,20 @@ def compare(
     pairs: Annotated[
         int | None, option("N", "Number of training pairs of document and summary, for an encoder-decoder.", min=1)
     ] = None,
-    test_pairs: Annotated[
-        int, option("N", "Number of held-out pairs, with --pairs; summaries are generated for up to 100.", min=1)
-    ] = 400,
+    valid_pairs: Annotated[
+        int, option("N", "Number of validation pairs, with --pairs, to choose a learning rate.", min=1)
+    ] = 200,
+    test_pairs: Annotated[int, option("N", "Number of held-out pairs, with --pairs.", min=1)] = 400,
+    generate: Annotated[
+        int, option("N", "Number of held-out documents to write summaries of, with --pairs.", min=1)
+    ] = 100,
     batch: Annotated[int | None, option("N", "Batch size: windows or pairs. [2 or 8]", min=1)] = None,
     lr: Annotated[
         list[float] | None,
-        option("RATE", "Learning rate; repeatable: the best one for the baseline is used. [1e-6 to 3e-4]"),
+        option(
+            "RATE",
+            "Learning rate; repeatable: the best one for the baseline is used. [1e-6 to 3e-4; with --pairs 3e-4]",
+        ),
     ] = None,
     seeds: Seeds = 3,
     tagger: Annotated[
@@ -237,7 +244,7 @@ def compare(
     The learning rate that is best for the baseline, softmax+mi, is used for all rows that have none of their own. A row
     may name one (lr=1e-4) or several (lr=3e-5,1e-4), of which the validation part chooses one. Every row sees the same
     windows in the same order. Perplexity is split by where the true next word was. With --pairs, the model is an
-    encoder-decoder that learns to summarize, with one learning rate. Every row is saved when it is done: if
+    encoder-decoder that learns to summarize, and the baseline is softmax. Every row is saved when it is done: if
     interrupted, rerun the same command to resume. Several processes may share the rows.
     """
     check_choice("train", train, ("head", "all", "lora"))
@@ -258,10 +265,17 @@ def compare(
         rows, workspace_class, run = texts.select_rows(method or ()), texts.CompareWorkspace, texts.compare
         amount = f"--tokens {tokens} --valid-tokens {valid_tokens} --test-tokens {test_tokens} --length {length}"
     else:
-        preset = summaries.SummaryComparison.create(model, data, pairs=pairs, test_pairs=test_pairs, **common)
+        numbers: dict[str, Any] = {
+            "pairs": pairs,
+            "valid_pairs": valid_pairs,
+            "test_pairs": test_pairs,
+            "generated": generate,
+        }
+        preset = summaries.SummaryComparison.create(model, data, **numbers, **common)
         rows, workspace_class = summaries.select_summary_rows(method or ()), summaries.SummaryCompareWorkspace
         run = summaries.compare_summaries
-        amount = f"--pairs {pairs} --test-pairs {test_pairs} --length {length}"
+        amount = f"--pairs {pairs} --valid-pairs {valid_pairs} --test-pairs {test_pairs} --generate {generate}"
+        amount += f" --length {length}"
     size = next(iter(preset.backbones))
     work = work or Path(f"runs/compare-{size}-{Path(data).name}-{train}")
     output = output or Path(f"results/{size}")

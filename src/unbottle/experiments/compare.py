@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -345,7 +345,9 @@ def compare(
     preset = workspace.preset
     size, data, train = next(iter(preset.backbones)), Path(workspace.data).name, preset.rows.train
     specs = [RowSpec.parse(method) for method in methods]
-    workspace.lr, specs = choose_learning_rates(workspace, output / f"{data}-{train}-lr", specs, command)
+    workspace.lr, specs = choose_learning_rates(
+        workspace, output / f"{data}-{train}-lr", specs, measure=partial(measure, part="valid"), command=command
+    )
     experiment = comparison_experiment(
         tuple(dict.fromkeys(map(str, specs))),
         f"{data}-{train}",
@@ -358,13 +360,19 @@ def compare(
 
 
 def choose_learning_rates(
-    workspace: CompareWorkspace, folder: Path, specs: Sequence[RowSpec], command: str
+    workspace: Workspace,
+    folder: Path,
+    specs: Sequence[RowSpec],
+    *,
+    measure: Callable[[Any, RowKey], Json],
+    command: str,
 ) -> tuple[float, list[RowSpec]]:
     """The learning rate for all rows, and the rows, each of those with several learning rates with its best one.
 
-    The best has the lowest loss on the validation part; the one for all rows is the best for the baseline.
+    The best has the lowest loss on the validation part, which `measure` returns; the one for all rows is the best for
+    the baseline.
     """
-    preset = workspace.preset
+    preset: Any = workspace.preset
     rates = {RowSpec.parse(f"{preset.baseline} lr={rate:g}"): rate for rate in preset.lrs}
     choices = [candidates for candidates in (tuple(rates), *(spec.candidates for spec in specs)) if len(candidates) > 1]
     methods = tuple(dict.fromkeys(str(spec) for candidates in choices for spec in candidates))
@@ -374,9 +382,9 @@ def choose_learning_rates(
             name=folder.name,
             title="Which learning rate suits a row? Perplexity of the validation part",
             methods=methods,
-            measure=partial(measure, part="valid"),
+            measure=measure,
             columns=(Column("Perplexity", "perplexity"),),
-            workspace=CompareWorkspace,
+            workspace=type(workspace),
             command=command,
         )
         results = run_experiment(experiment, workspace, folder, experiment.rows(preset, [0]))

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from unbottle.eval.generation import Decoding
-from unbottle.experiments.compare import model_hashes, select_rows
+from unbottle.experiments.compare import choose_learning_rates, model_hashes, select_rows
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paired import differences_to
 from unbottle.experiments.presets import Backbone, Json, SummaryPreset, without_paths
 from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
-from unbottle.experiments.summary_tables import SUMMARIZATION, measure_summaries
+from unbottle.experiments.summary_tables import SUMMARIZATION, loss_metrics, measure_summaries
 from unbottle.experiments.workspace import SummaryWorkspace
 from unbottle.head.projection import form_for
 from unbottle.train import SummarizeSettings
@@ -24,7 +25,6 @@ from unbottle.train.presets import TINY
 
 BASELINE = "softmax"
 SUMMARY_METHODS = (PLAIN, BASELINE, "copynet", "ps", "softmax+ce", "softmax+cepr:20")
-MAX_GENERATED = 100  # summaries are generated for the first held-out documents
 ROWS = SummarizeSettings(
     output="", batch=8, lr=3e-4, eps=TINY, warmup_steps=10, epochs=1.0, source_length=256, target_length=64,
     report_to=(), save_every=50, keep=1,
@@ -33,12 +33,18 @@ ROWS = SummarizeSettings(
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryComparison(SummaryPreset):
-    """All rows start from one pretrained model, and see the same pairs in the same order, once."""
+    """All rows start from one pretrained model, and see the same pairs in the same order, once.
+
+    The learning rate that is best for the baseline is used for all.
+    """
 
     name: str = "compare"
     about: str = "Output layers on a model and pairs of one's own."
+    lrs: tuple[float, ...] = (ROWS.lr,)
     pairs: int  # to train on
+    valid_pairs: int  # to choose a learning rate with
     held_out: int  # pairs whose reference summaries have a loss
+    baseline: ClassVar[str] = BASELINE
 
     @classmethod
     def create(
@@ -48,26 +54,30 @@ class SummaryComparison(SummaryPreset):
         *,
         train: str,
         pairs: int,
+        valid_pairs: int,
         test_pairs: int,
+        generated: int,
         length: int,
         batch: int | None = None,
         lrs: Sequence[float] | None = None,
     ) -> SummaryComparison:
         """The comparison that options of the command describe."""
-        if lrs is not None and len(lrs) > 1:
-            raise ValueError(f"--lr {', '.join(f'{rate:g}' for rate in lrs)}: give one learning rate with --pairs.")
-        title, lr = Path(model).name, ROWS.lr if lrs is None else lrs[0]
-        rows = replace(ROWS, train=train, source_length=length, batch=batch or ROWS.batch, lr=lr)
+        title, rates = Path(model).name, tuple(lrs or (ROWS.lr,))
+        for rate in rates:
+            replace(ROWS, lr=rate)  # refuses invalid learning rates
+        rows = replace(ROWS, train=train, source_length=length, batch=batch or ROWS.batch, lr=rates[0])
         return cls(
             data=data,
             backbones={title: Backbone(pretrained=model)},
             rows=rows,
+            lrs=rates,
             pairs=pairs,
+            valid_pairs=valid_pairs,
             table=(title,),
             curve=(title,),
             decoding=Decoding(max_length=rows.target_length, source_length=rows.source_length, batch=rows.batch),
             held_out=test_pairs,
-            test_pairs=min(MAX_GENERATED, test_pairs),
+            test_pairs=min(generated, test_pairs),
         )
 
     @property
@@ -81,18 +91,15 @@ class SummaryComparison(SummaryPreset):
 
 
 def select_summary_rows(names: Sequence[str]) -> list[str]:
-    """The rows that are named, or else SUMMARY_METHODS; each may have one learning rate."""
-    rows = select_rows(names, SUMMARY_METHODS, BASELINE)
-    for row in rows:
-        if len(RowSpec.parse(row).candidates) > 1:
-            raise ValueError(f"{row!r}: give one learning rate with --pairs.")
-    return rows
+    """The rows that are named, or else SUMMARY_METHODS."""
+    return select_rows(names, SUMMARY_METHODS, BASELINE)
 
 
 class SummaryCompareWorkspace(SummaryWorkspace):
     """One pretrained model, one set of pairs."""
 
     preset: SummaryComparison
+    lr: float | None = None  # of all rows, once it is chosen
     keep_models = False
 
     @cached_property
@@ -102,17 +109,25 @@ class SummaryCompareWorkspace(SummaryWorkspace):
     @cached_property
     def corpus(self) -> PairCorpus:
         """As many pairs as are asked for."""
-        corpus = super().corpus
+        corpus, preset = super().corpus, self.preset
         return PairCorpus(
-            train=corpus.train.select(range(min(self.preset.pairs, len(corpus.train)))),
-            test=corpus.test.select(range(min(self.preset.held_out, len(corpus.test)))),
+            train=corpus.train.select(range(min(preset.pairs, len(corpus.train)))),
+            valid=corpus.valid.select(range(min(preset.valid_pairs, len(corpus.valid)))),
+            test=corpus.test.select(range(min(preset.held_out, len(corpus.test)))),
         )
+
+    @property
+    def group(self) -> str:
+        """The folder of rows that have the same learning rate, unless they name their own."""
+        return "rows" if self.lr is None else f"rows-{self.lr:g}"
 
     def trained_model(self, method: str, seed: int, size: str) -> Path:
         """The folder of a trained row, or that of the untrained backbone."""
         if RowSpec.parse(method).method is None:
             return Path(self.base(size))
-        return self.train_row(method, seed, size, data=lambda: self.corpus.train, settings=self.preset.rows)
+        rows = self.preset.rows
+        settings = rows if self.lr is None else replace(rows, lr=self.lr)
+        return self.train_row(method, seed, size, data=lambda: self.corpus.train, settings=settings, group=self.group)
 
     def predictions_file(self, method: str, seed: int, size: str) -> Path:
         return self.folder / "written" / size / f"{RowSpec.parse(method).folder_name}-{seed}.jsonl"
@@ -121,18 +136,37 @@ class SummaryCompareWorkspace(SummaryWorkspace):
 def measure(workspace: SummaryCompareWorkspace, row: RowKey) -> Json:
     """Train and measure a row. The trained model is not kept."""
     metrics = measure_summaries(workspace, row)
+    discard(workspace, row)
+    return metrics
+
+
+def measure_valid_loss(workspace: SummaryCompareWorkspace, row: RowKey) -> Json:
+    """Train a row, and measure the loss of the validation part alone."""
+    model = workspace.load(workspace.trained_model(*row))
+    metrics = loss_metrics(workspace, model, workspace.tokenizer_of(row.size), part="valid")
+    discard(workspace, row)
+    return metrics
+
+
+def discard(workspace: SummaryCompareWorkspace, row: RowKey) -> None:
     spec = RowSpec.parse(row.method)
     if spec.method is not None and not workspace.keep_models:
-        shutil.rmtree(workspace.row_folder(spec, row.seed, row.size, "rows"))
-    return metrics
+        shutil.rmtree(workspace.row_folder(spec, row.seed, row.size, workspace.group))
 
 
 def compare_summaries(
     workspace: SummaryCompareWorkspace, output: Path, methods: Sequence[str], *, seeds: Sequence[int], command: str
 ) -> Results:
-    """Run all rows, and return the results, which are in a folder below `output`."""
+    """Choose learning rates, run all rows, and return the results, which are in a folder below `output`."""
     preset = workspace.preset
     size, data, train = next(iter(preset.backbones)), Path(workspace.data).name, preset.rows.train
+    workspace.lr, specs = choose_learning_rates(
+        workspace,
+        output / f"{data}-{train}-lr",
+        [RowSpec.parse(method) for method in methods],
+        measure=measure_valid_loss,
+        command=command,
+    )
     difference_columns = (
         Column("to Softmax", "difference", 2, "model"),
         Column("95 %", "interval", 2, "model"),
@@ -141,10 +175,10 @@ def compare_summaries(
     experiment: Experiment = replace(
         SUMMARIZATION,
         name=f"{data}-{train}",
-        title=f"Summaries of {data} by {size} after {preset.pairs:,} pairs, learning rate {preset.rows.lr:g}",
-        methods=tuple(str(RowSpec.parse(method)) for method in methods),
+        title=f"Summaries of {data} by {size} after {preset.pairs:,} pairs, learning rate {workspace.lr:g}",
+        methods=tuple(dict.fromkeys(map(str, specs))),
         measure=measure,
-        columns=(*SUMMARIZATION.columns[:4], *difference_columns, *SUMMARIZATION.columns[4:]),
+        columns=(*SUMMARIZATION.columns[:5], *difference_columns, *SUMMARIZATION.columns[5:]),
         paper={},
         workspace=SummaryCompareWorkspace,
         finish=lambda workspace, rows: differences_to(BASELINE, rows),

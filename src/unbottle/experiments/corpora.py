@@ -220,37 +220,45 @@ def spread_windows(tokens: np.ndarray, length: int, wanted: int, part: str) -> W
     return Windows(np.concatenate([tokens[start : start + length] for start in starts]), length, whole=True)
 
 
-TEST_SHARE = 0.02  # of a single file
+HELD_OUT_SHARE = 0.02  # of the training part, for each part that a corpus does not have
 
 
 @dataclass(frozen=True)
 class PairCorpus:
-    """Pairs of document and summary, to train on and to test with; columns are id, document and summary."""
+    """Pairs of document and summary, to train on, to choose settings with, and to test with; columns are id, document
+    and summary."""
 
     train: datasets.Dataset
+    valid: datasets.Dataset
     test: datasets.Dataset
 
     @staticmethod
     def read(path: str) -> PairCorpus:
-        """Read pairs. A folder with files train.*, valid.*, test.* has its own parts, as has a data set on the hub; the
-        end of a single file is the test part."""
+        """Read pairs. A folder with files train.*, valid.*, test.* has its own parts, as has a data set on the hub;
+        parts that are missing are cut off the end of the training part."""
         if path == SAMPLE and not Path(path).exists():
             rows = datasets.Dataset.from_list([{"id": str(n), **pair} for n, pair in enumerate(sample_pairs())])
-            return PairCorpus(rows.select(range(8, len(rows))), rows.select(range(8)))
-        sources = parts_of(path, names=NAMED)
-        train = read_pairs(_pair_source(path, sources["train"]))
-        if "test" in sources:
-            return PairCorpus(train, read_pairs(_pair_source(path, sources["test"])))
-        start = len(train) - round(len(train) * TEST_SHARE)
-        if not 0 < start < len(train):
-            raise ValueError(f"{path}: {len(train)} pairs are too few to keep {TEST_SHARE:.0%} for a test.")
-        return PairCorpus(train.select(range(start)), train.select(range(start, len(train))))
+            return PairCorpus(rows.select(range(12, len(rows))), rows.select(range(8, 12)), rows.select(range(8)))
+        found = {part: read_pairs(_pair_source(path, source)) for part, source in parts_of(path, names=NAMED).items()}
+        train = found["train"]
+        for part in ("test", "valid"):
+            if part not in found:
+                train, found[part] = _cut(train, round(len(found["train"]) * HELD_OUT_SHARE), path)
+        return PairCorpus(train, found["valid"], found["test"])
 
     def training_texts(self) -> Iterator[str]:
         """The texts of the training part, for a tokenizer to learn from."""
         for row in self.train:
             yield row["document"]
             yield row["summary"]
+
+
+def _cut(pairs: datasets.Dataset, count: int, path: str) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """All pairs but the last `count`, and those."""
+    start = len(pairs) - count
+    if not 0 < start < len(pairs):
+        raise ValueError(f"{path}: {len(pairs)} pairs are too few to hold out {HELD_OUT_SHARE:.0%}.")
+    return pairs.select(range(start)), pairs.select(range(start, len(pairs)))
 
 
 def _pair_source(path: str, part: Part) -> PairSource:

@@ -56,9 +56,11 @@ def measure_loss(workspace: SummaryWorkspace, row: RowKey) -> Json:
     return loss_metrics(workspace, workspace.load(workspace.trained_model(*row)), workspace.tokenizer_of(row.size))
 
 
-def loss_metrics(workspace: SummaryWorkspace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Json:
-    """Loss and perplexity of all reference summaries of the test part."""
-    pairs = workspace.tokenized_pairs(workspace.corpus.test, model, tokenizer)
+def loss_metrics(
+    workspace: SummaryWorkspace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, part: str = "test"
+) -> Json:
+    """Loss and perplexity of all reference summaries of a part."""
+    pairs = workspace.tokenized_pairs(getattr(workspace.corpus, part), model, tokenizer)
     result = summary_loss(
         model, cast(EvalWindows, pairs), batch=workspace.preset.rows.batch, report=workspace.labelled("loss")
     )
