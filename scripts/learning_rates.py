@@ -268,13 +268,12 @@ class Sweep:
                 cells += ["", ""]
                 continue
             value = mean(ours.values())
-            common = [seed for seed in ours if seed in plain] or list(ours)
-            base = [plain.get(seed, next(iter(plain.values()), math.nan)) for seed in common]
-            change = math.exp(mean(math.log(ours[seed] / other) for seed, other in zip(common, base, strict=True))) - 1
-            cells += [
-                f"{value:.2f}",
-                f"{'**' if change > ALLOWED else ''}{change:+.1%}{'**' if change > ALLOWED else ''}",
-            ]
+            # a frozen model is the same with every seed
+            others = dict.fromkeys(ours, *plain.values()) if same["recipe"] == "head" and plain else plain
+            ratios = [math.log(ours[seed] / others[seed]) for seed in ours if seed in others]
+            change = math.exp(mean(ratios)) - 1 if ratios else None
+            mark = "**" if change is not None and change > ALLOWED else ""
+            cells += [f"{value:.2f}", "" if change is None else f"{mark}{change:+.1%}{mark}"]
         return [*cells, str(count)]
 
 

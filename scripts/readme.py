@@ -17,6 +17,7 @@ from typing import Any
 from evidence_runs import BALANCED, NAMES, ROOT, TRAINED, runs, summaries
 
 from unbottle.cli.main import main
+from unbottle.experiments.compare import SOFTMAX
 from unbottle.head.projection import DEFAULT_FORM
 from unbottle.tables import Table
 
@@ -75,28 +76,34 @@ def demo() -> str:
     return f"{table}\n"
 
 
-def rows_without_head() -> list[tuple[dict[str, Any], float]]:
+def rows_beside(method: str) -> list[tuple[dict[str, Any], float]]:
     """Rows of CPR (CEPR for encoder-decoders) in the default form in results/learning-rates, each with the perplexity
-    of the same recipe without a head.
+    of the same recipe with another method, or without a head.
 
     Recipe "head" has nothing to train without a head: there it is the perplexity of the frozen model.
     """
     rows: list[dict[str, Any]] = [json.loads(line) for line in LEARNING_RATES.read_text(encoding="utf-8").splitlines()]
     same = ("model", "recipe", "lr", "eps", "seed")
-    plain = {tuple(row[name] for name in same): row["perplexity"] for row in rows if row["method"] == PLAIN}
+    forms = ("", DEFAULT_FORM)  # plain fine-tuning has none
+    others = {
+        tuple(row[name] for name in same): row["perplexity"]
+        for row in rows
+        if row["method"] == method and row["form"] in forms
+    }
     pairs = []
     for row in rows:
         if row["form"] == DEFAULT_FORM and ("cpr" in row["method"] or "cepr" in row["method"]):
-            without = row["before"] if row["recipe"] == "head" else plain.get(tuple(row[name] for name in same))
-            if without is not None:  # or plain fine-tuning was not measured at this learning rate yet
-                pairs.append((row, without))
+            frozen = method == PLAIN and row["recipe"] == "head"
+            other = row["before"] if frozen else others.get(tuple(row[name] for name in same))
+            if other is not None:  # or it was not measured at this learning rate yet
+                pairs.append((row, other))
     return pairs
 
 
 def learning_rates() -> str:
     """A line for each model and recipe: by how much the perplexity of CPR differs, at each learning rate."""
     changes: dict[tuple[str, str], dict[float, list[float]]] = {}
-    for row, without in rows_without_head():
+    for row, without in rows_beside(PLAIN):
         if row["eps"] != ADAM_EPS:
             continue
         cells = changes.setdefault((row["model"], row["recipe"]), {})
@@ -111,15 +118,16 @@ def learning_rates() -> str:
 
 def expectation() -> str:
     """The same in one sentence."""
-    pairs = rows_without_head()
-    below = sum(row["perplexity"] < without for row, without in pairs)
+    pairs, trained_alike = rows_beside(PLAIN), rows_beside(SOFTMAX)
+    below, below_softmax = (sum(row["perplexity"] < other for row, other in found) for found in (pairs, trained_alike))
     rates, steps = sorted({row["lr"] for row, _ in pairs}), sorted({row["budget"]["steps"] for row, _ in pairs})
     seeds = max(row["seed"] for row, _ in pairs) + 1
     each = "1 seed" if seeds == 1 else f"1 to {seeds} seeds"
     return (
         f"In {below} of {len(pairs)} short runs ({steps[0]} to {steps[-1]} steps, learning rates {rates[0]:.0e} to "
-        f"{rates[-1]:.0e}, {each})\nCPR ended below the same recipe without a "
-        "head (or the frozen model): [all runs](docs/guides/language-models.md#learning-rate).\n"
+        f"{rates[-1]:.0e}, {each})\nCPR (CEPR on encoder-decoders) ended below the same recipe without a head (or the "
+        f"frozen model), and in {below_softmax} of {len(trained_alike)}\nbelow a softmax head trained alike: "
+        "[all runs](docs/guides/language-models.md#learning-rate).\n"
     )
 
 

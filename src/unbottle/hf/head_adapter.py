@@ -1,4 +1,4 @@
-"""save_head, load_head: the head alone, a few MB that name the base model they belong to."""
+"""save_head, load_head: the head alone, in a file that names the base model it belongs to."""
 
 from __future__ import annotations
 
