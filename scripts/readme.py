@@ -125,8 +125,8 @@ def expectation() -> str:
     each = "1 seed" if seeds == 1 else f"1 to {seeds} seeds"
     return (
         f"In {below} of {len(pairs)} short runs ({steps[0]} to {steps[-1]} steps, learning rates {rates[0]:.0e} to "
-        f"{rates[-1]:.0e}, {each})\nCPR (CEPR on encoder-decoders) ended below the same recipe without a head (or the "
-        f"frozen model), and in {below_softmax} of {len(trained_alike)}\nbelow a softmax head trained alike: "
+        f"{rates[-1]:.0e}, {each}) CPR or CEPR ended below the same recipe\nwithout a head (or the frozen model), in "
+        f"{below_softmax} of {len(trained_alike)} below a softmax head trained alike: "
         "[all runs](docs/guides/language-models.md#learning-rate).\n"
     )
 
