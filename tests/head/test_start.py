@@ -56,7 +56,7 @@ def test_where_gates_start(start: float, b_ptr: float, b: float) -> None:
     assert heads["ps"].gate.b.item() == heads["copynet"].gate.b.item() == b
     stored = heads["pg"].config.to_dict()
     assert ("gate_start" in stored) == (start != 7)
-    assert HeadConfig(**stored) == heads["pg"].config
+    assert HeadConfig(**stored | {"method": Method.parse("pg")}) == heads["pg"].config
     with pytest.raises(ValueError, match=r"gate_start -1\.0: expected a number from 0"):
         HeadConfig(method=Method.parse("pg"), hidden_size=4, vocabulary=9, gate_start=-1)
 

@@ -23,7 +23,7 @@ class HeadConfig:
     convention: str = "paper"  # or "release": what the authors' code does where it differs from their paper
     form: str = DEFAULT_FORM  # how the same functions are learnt: see `Form`
     neighbours: int = 4  # K: of each word of the context
-    gate_start: float = CLOSED  # PG, PS, CopyNet: how far copying is turned off at the start
+    gate_start: float | int = CLOSED  # PG, PS, CopyNet: how far copying is turned off at the start
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", Method.parse(self.method))
