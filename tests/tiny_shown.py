@@ -6,6 +6,7 @@ import functools
 
 import tiny_causal
 import tiny_summaries
+from frozen import models
 
 from unbottle.app.predictions import ShownModel
 from unbottle.eval.next_words import PROMPTS
@@ -39,5 +40,6 @@ def softmax_beside_cpr() -> tuple[ShownModel, ...]:
 
 @functools.cache
 def encoder_decoder() -> tuple[ShownModel, ...]:
-    model = tiny_summaries.model("t5", "s+cepr:20", shake=0.3).eval()
+    model = tiny_summaries.model("t5", "s+cepr:20").eval()
+    models.fill(model)  # the same words with every version of transformers
     return (ShownModel(name="cepr", model=model, tokenizer=tiny_summaries.tokenizer()),)

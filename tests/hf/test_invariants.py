@@ -17,6 +17,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.utils import ModelOutput
 
 import unbottle
+from unbottle.hf.cache import CROP_KEEPS
 
 BASES = ("gpt2", "llama", "qwen3", "gemma2", "t5", "bart")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -29,12 +30,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "no cache": {"use_cache": False},
     "static cache": {"cache_implementation": "static", "disable_compile": True},
     "chunks of a prompt": {"prefill_chunk_size": 4},
-    "prompt lookup": {"prompt_lookup_num_tokens": 2},
+    "prompt lookup": {"prompt_lookup_num_tokens": 2, "eos_token_id": 3},  # transformers 5.12 fails without one
     "penalties": {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [7, 8]]},
     "guidance": {"guidance_scale": 1.5},
     "normalised": {"renormalize_logits": True, "min_new_tokens": 3},
 }
-NOT_FOR: dict[str, tuple[str, ...]] = {"chunks of a prompt": (*SEQ2SEQ,), "guidance": (*SEQ2SEQ,)}
+NOT_FOR: dict[str, tuple[str, ...]] = {
+    "chunks of a prompt": (*SEQ2SEQ,),
+    "guidance": (*SEQ2SEQ,),
+    "prompt lookup": ("gemma2",) if CROP_KEEPS else (),  # transformers 5.12 cannot crop sliding windows
+}
 
 
 def method(name: str) -> str:
@@ -75,7 +80,7 @@ def made(model: Any, ids: Tensor, **options: Any) -> Any:
 @pytest.mark.parametrize("name", BASES)
 def test_outputs_of_generate(name: str, mode: str) -> None:
     if name in NOT_FOR.get(mode, ()):
-        pytest.skip("not for encoder-decoder models")
+        pytest.skip("the plain model refuses it")
     ids = words(1 if "lookup" in mode else 2)
     plain, attached = eager(tiny(name)), eager(unbottle.attach(tiny(name), method(name)))
     wanted, got = (made(model, ids, **OPTIONS[mode]) for model in (plain, attached))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
 from live_memory import LiveMemory
 from transformers import AttentionInterface, AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
+from transformers.utils import output_capturing
 
 import unbottle
 
 DOUBLED = 2.2  # at most, for a text of twice the length
 BESIDE_PLAIN = 1.2  # at most, for a prefill of 32k tokens
+CAPTURES_SOME = "_hidden_states_layers" in inspect.getsource(output_capturing)
 SMOLLM2 = {
     "vocab_size": 49152,
     "hidden_size": 576,
@@ -99,6 +102,8 @@ def prefill_peak(method: str | None, attention: str) -> int:
     "method", ["softmax", "softmax+cpr:20,100", "softmax+cpr:20,100+mi", "mos+mi", "pg", "ps", "copynet"]
 )
 def test_a_prefill_of_32k_tokens_takes_little_more_than_the_plain_model(method: str, linear_attention: str) -> None:
+    if "mi" in method and not CAPTURES_SOME:
+        pytest.skip("this version of transformers keeps the hidden states of all layers where two are asked for")
     plain, own = prefill_peak(None, linear_attention), prefill_peak(method, linear_attention)
     print(f"{method}: {own / plain:.3f} of {plain / 2**20:.0f} MB")
     assert own < BESIDE_PLAIN * plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import tiny_training as tiny
 import torch
+import transformers
 from tiny_causal import saved, tokenizer
 from transformers import HfArgumentParser, TrainingArguments
 
@@ -19,6 +21,10 @@ from unbottle.train.arguments import NOT_SUPPORTED
 from unbottle.train.presets import SHORT_NAMES, known_arguments
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "training_arguments.py"
+PINNED = re.search(r"^transformers==(\S+)$", (SCRIPT.parents[1] / "constraints.txt").read_text("utf-8"), re.MULTILINE)
+listed = pytest.mark.skipif(
+    PINNED is None or PINNED[1] != transformers.__version__, reason="options are those of the pinned transformers"
+)
 TEXT = "The king and the queen met the man and the woman. Anna said that the king should go to Paris.\n" * 60
 
 
@@ -35,12 +41,14 @@ def settings_of(capsys: pytest.CaptureFixture, *line: str, task: str = "lm") -> 
     return json.loads(capsys.readouterr().out)["settings"]
 
 
+@listed
 def test_the_file_for_the_command_line_is_up_to_date() -> None:
     """python scripts/training_arguments.py"""
     script = runpy.run_path(str(SCRIPT))
     assert json.loads(script["FILE"].read_text(encoding="utf-8")) == json.loads(script["text"]())
 
 
+@listed
 def test_every_argument_of_the_trainer_is_an_option(capsys: pytest.CaptureFixture) -> None:
     assert main(["train", "lm", "--help-all"]) == 0
     shown = capsys.readouterr().out

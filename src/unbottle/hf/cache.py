@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin, EncoderDecoderCache
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer, EncoderDecoderCache
 
 from unbottle.head import Past
+
+CROP_KEEPS = "max_length" in inspect.signature(DynamicLayer.crop).parameters  # transformers < 5.15
 
 
 class StaticPast(Past):
@@ -97,9 +100,10 @@ class WithHeadState:
         self.past.select(indices)
 
     def crop(self, tokens_to_remove: int) -> None:
-        """A negative number forgets that many positions; a positive one (transformers < 5.15) keeps as many."""
+        """A negative number forgets that many positions; before transformers 5.15, others say how many to keep."""
         super().crop(tokens_to_remove)  # type: ignore[misc]
-        length = tokens_to_remove if tokens_to_remove > 0 else len(self.past) + tokens_to_remove
+        keeps = tokens_to_remove > 0 or (tokens_to_remove == 0 and CROP_KEEPS)
+        length = tokens_to_remove if keeps else len(self.past) + tokens_to_remove
         self.past.crop(max(0, min(length, len(self.past))))
 
     def __reduce__(self) -> tuple[Any, ...]:
