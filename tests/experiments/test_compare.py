@@ -105,6 +105,21 @@ def test_before_is_the_plain_model(whole: Path, made: Path) -> None:
     assert before["top"] == pytest.approx(found.groups["top"].perplexity, rel=1e-4)
 
 
+@pytest.mark.parametrize("train", ["head", "all"])
+def test_training_in_bfloat16_and_evaluation_in_float32(made: Path, tmp_path: Path, whole: Path, train: str) -> None:
+    options = ("--lr", "3e-3", "--seeds", "1", "--bf16", "--train", train)
+    assert compare(made, tmp_path, *options, rows=("plain", BASELINE)) == 0
+    data = read(tmp_path, f"text.txt-{train}")
+    assert data["settings"]["preset"]["rows"]["precision"] == "bfloat16"
+    assert " --lr 0.003 --bf16 --tagger " in (tmp_path / "results" / f"text.txt-{train}" / "table.md").read_text()
+    before, after = (row["found"]["loss"] for row in data["rows"])
+    float32 = {row["method"]: row["found"]["loss"] for row in read(whole, "text.txt-head")["rows"] if not row["seed"]}
+    assert before == pytest.approx(float32["plain"], rel=1e-6), "evaluation is the same"
+    if train == "head":
+        assert after != float32[BASELINE]
+        assert after == pytest.approx(float32[BASELINE], rel=1e-2), "training is not"
+
+
 def test_the_rate_that_suits_the_baseline(whole: Path) -> None:
     rates = read(whole, "text.txt-head-lr")
     losses = {row["method"]: row["found"]["loss"] for row in rates["rows"]}

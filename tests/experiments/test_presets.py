@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unbottle.experiments import EXPERIMENTS, load_experiment
-from unbottle.experiments.presets import SUMMARY_PRESETS, same_settings
+from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, same_settings
 
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "results").glob("cpu/*/results.json"))
@@ -20,6 +20,16 @@ def test_results_in_the_repository_can_be_continued(path: Path) -> None:
     assert same_settings(data["settings"], data["settings"] | {"preset": preset.to_dict()})
     other = preset.to_dict() | {"base_share": 0.123}
     assert not same_settings(data["settings"], data["settings"] | {"preset": other})
+
+
+def test_a_model_in_a_folder_has_its_name_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    preset = PRESETS["cpu"]
+    here, there = (preset.on_model(model, train="head").to_dict() for model in (str(folder), "owner/mine"))
+    assert here["backbones"]["mine"]["pretrained"] == "mine"
+    assert there["backbones"]["mine"]["pretrained"] == "owner/mine", "a name of the hub"
+    assert same_settings({"preset": here}, {"preset": there}), "as results of earlier versions name it"
 
 
 def test_the_paper_trains_longer_on_booksum_and_slower_with_bart_large() -> None:

@@ -227,6 +227,9 @@ def compare(
             "Learning rate; repeatable: the best one for the baseline is used. [1e-6 to 3e-4; with --pairs 3e-4]",
         ),
     ] = None,
+    bf16: Annotated[
+        bool, flag("--bf16", "Train under bfloat16 autocast, as --bf16 of the Trainer; evaluation stays in float32.")
+    ] = False,
     seeds: Seeds = 3,
     tagger: Annotated[
         str | None,
@@ -255,7 +258,13 @@ def compare(
     from unbottle.experiments import compare as texts
     from unbottle.experiments import compare_summaries as summaries
 
-    common: dict[str, Any] = {"train": train, "length": length, "batch": batch, "lrs": lr}
+    common: dict[str, Any] = {
+        "train": train,
+        "length": length,
+        "batch": batch,
+        "lrs": lr,
+        "precision": "bfloat16" if bf16 else "float32",
+    }
     preset: texts.Comparison | summaries.SummaryComparison
     workspace_class: Any
     run: Any
@@ -287,7 +296,8 @@ def compare(
     from unbottle.hf.pretrained import language_model
 
     more = "" if lr is None else "".join(f" --lr {rate:g}" for rate in lr)
-    more += (f" --batch {batch}" if batch else "") + (f" --gradients {gradients}" if gradients else "")
+    more += (f" --batch {batch}" if batch else "") + " --bf16" * bf16
+    more += f" --gradients {gradients}" if gradients else ""
     more += f" --tagger {preset.to_dict()['tagger']}" if tagger and pairs is None else ""
     more += f" --seeds {seeds}" + "".join(f" --method {shlex.quote(row)}" for row in method or ())
     command = f"unbottle compare --model {size} --data {Path(data).name} --train {train} {amount}{more}"

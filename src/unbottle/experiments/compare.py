@@ -26,7 +26,7 @@ from unbottle.experiments.corpora import content_hash, read_windows
 from unbottle.experiments.figures import plot_perplexities
 from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics
 from unbottle.experiments.paired import differences_to
-from unbottle.experiments.presets import CONTENT, Backbone, Json, Preset, without_paths
+from unbottle.experiments.presets import CONTENT, Backbone, Json, Preset
 from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
@@ -82,6 +82,7 @@ class Comparison(Preset):
         length: int = ROWS.length,
         batch: int | None = None,
         lrs: Sequence[float] | None = None,
+        precision: str = ROWS.precision,
         tagger: str | None = None,
         **numbers: Any,
     ) -> Comparison:
@@ -92,7 +93,7 @@ class Comparison(Preset):
         return cls(
             data=data,
             backbones={Path(model).name: Backbone(pretrained=model)},
-            rows=replace(ROWS, train=train, length=length, batch=batch or ROWS.batch, lr=rates[0]),
+            rows=replace(ROWS, train=train, length=length, batch=batch or ROWS.batch, lr=rates[0], precision=precision),
             lrs=rates,
             tagger=tagger or ("identifiers" if is_python(data) else "auto"),
             **numbers,
@@ -103,11 +104,10 @@ class Comparison(Preset):
         return form_for(self.rows.train)
 
     def to_dict(self) -> Json:
-        """The model, the text and the model of the tagger by their names, without paths of this machine."""
+        """For JSON; the text and the model of the tagger, too, without paths of this machine."""
         kind, colon, path = self.tagger.partition(":")
         tagger = f"{kind}{colon}{Path(path).name}"
-        named = replace(self, data=Path(self.data).name, backbones=without_paths(self.backbones), tagger=tagger)
-        return super(Comparison, named).to_dict()
+        return super().to_dict() | {"data": Path(self.data).name, "tagger": tagger}
 
 
 def select_rows(names: Sequence[str], methods: Sequence[str] = METHODS, baseline: str = SOFTMAX) -> list[str]:
@@ -213,9 +213,9 @@ class CompareWorkspace(CausalWorkspace):
         return model
 
     def stored_windows(self, model: PreTrainedModel, part: str) -> WindowsWithStates:
-        """Windows with hidden states, which are computed now unless that was done before."""
-        progress = self.labelled(f"{part} text")
-        return cache_hidden_states(cast(HeadMixin, model), self.parts[part], self.row_settings, progress)
+        """Windows to evaluate, with hidden states in float32, which are computed now unless that was done before."""
+        settings, progress = replace(self.row_settings, precision="float32"), self.labelled(f"{part} text")
+        return cache_hidden_states(cast(HeadMixin, model), self.parts[part], settings, progress)
 
     def reader(self, model: PreTrainedModel, part: str) -> PreTrainedModel | ReplayedModel:
         """What predicts the windows of a part: the model, or its head on stored hidden states."""

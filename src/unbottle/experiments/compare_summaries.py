@@ -13,7 +13,7 @@ from unbottle.eval.generation import Decoding
 from unbottle.experiments.compare import choose_learning_rates, model_hashes, select_rows
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paired import differences_to
-from unbottle.experiments.presets import Backbone, Json, SummaryPreset, without_paths
+from unbottle.experiments.presets import Backbone, Json, SummaryPreset
 from unbottle.experiments.results import Column, Experiment, Results, RowKey
 from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.experiments.runner import run_experiment
@@ -60,12 +60,15 @@ class SummaryComparison(SummaryPreset):
         length: int,
         batch: int | None = None,
         lrs: Sequence[float] | None = None,
+        precision: str = ROWS.precision,
     ) -> SummaryComparison:
         """The comparison that options of the command describe."""
         title, rates = Path(model).name, tuple(lrs or (ROWS.lr,))
         for rate in rates:
             replace(ROWS, lr=rate)  # refuses invalid learning rates
-        rows = replace(ROWS, train=train, source_length=length, batch=batch or ROWS.batch, lr=rates[0])
+        rows = replace(
+            ROWS, train=train, source_length=length, batch=batch or ROWS.batch, lr=rates[0], precision=precision
+        )
         return cls(
             data=data,
             backbones={title: Backbone(pretrained=model)},
@@ -85,9 +88,8 @@ class SummaryComparison(SummaryPreset):
         return form_for(self.rows.train)
 
     def to_dict(self) -> Json:
-        """The model and the data by their names, without paths of this machine."""
-        named = replace(self, data=Path(self.data).name, backbones=without_paths(self.backbones))
-        return super(SummaryComparison, named).to_dict()
+        """For JSON; the data, too, without a path of this machine."""
+        return super().to_dict() | {"data": Path(self.data).name}
 
 
 def select_summary_rows(names: Sequence[str]) -> list[str]:

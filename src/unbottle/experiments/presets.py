@@ -28,12 +28,9 @@ class Backbone:
     config: Json = field(default_factory=dict)
 
 
-def without_paths(backbones: dict[str, Backbone]) -> dict[str, Backbone]:
-    """Pretrained backbones by their names, without paths of this machine."""
-    return {
-        title: replace(backbone, pretrained=Path(str(backbone.pretrained)).name)
-        for title, backbone in backbones.items()
-    }
+def without_path(model: str | None) -> str | None:
+    """The name of a model in a folder, without the path on this machine; a name of the hub as it is."""
+    return Path(model).name if model and (Path(model).is_absolute() or Path(model).is_dir()) else model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,12 @@ class Preset:
         return "paper"
 
     def to_dict(self) -> Json:
-        return asdict(self)
+        """For JSON; pretrained models without paths of this machine."""
+        backbones = {
+            title: replace(backbone, pretrained=without_path(backbone.pretrained))
+            for title, backbone in self.backbones.items()
+        }
+        return asdict(replace(self, backbones=backbones))
 
 
 def same_settings(stored: object, settings: Json) -> bool:
@@ -76,6 +78,9 @@ def same_settings(stored: object, settings: Json) -> bool:
     old, new = first.get("preset"), second.get("preset")
     if isinstance(old, dict) and isinstance(new, dict):
         for values in (old, new):
+            for backbone in values.get("backbones", {}).values():
+                if backbone.get("pretrained"):  # without the owner on the hub, as in earlier files
+                    backbone["pretrained"] = Path(backbone["pretrained"]).name
             values.pop("about", None)
             values.pop("data", None)  # the default of --data; what was used stands beside the preset
             if not values.get("b_ptr"):  # attach's, as in all earlier files
@@ -130,10 +135,6 @@ class LanguagePreset(Preset):
     @property
     def form(self) -> str:
         return "paper" if self.rows.train == "all" else form_for(self.rows.train)
-
-    def to_dict(self) -> Json:
-        named = self if self.rows.train == "all" else replace(self, backbones=without_paths(self.backbones))
-        return super(LanguagePreset, named).to_dict()
 
     def row_settings(self, size: str) -> Settings:
         """Training settings of a backbone."""
