@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import tiny_summaries as tiny
 from datasets import Dataset, load_dataset
+from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
 from unbottle.data import NAMED, Pairs, PairSource, read_pairs
@@ -172,6 +174,25 @@ def test_a_tokenizer_without_an_end() -> None:
     made = Pairs(rows, bare, target_length=3)
     assert [spelled(pair["labels"]) for pair in made] == ["the king </s>", "Anna </s>"]
     assert spelled(made[0]["input_ids"]) == "the king"
+
+
+class Translating(PreTrainedTokenizerFast):
+    """As that of a translation model: what the decoder writes ends with its language, `king`."""
+
+    def _switch_to_target_mode(self) -> None:
+        ends = [("</s>", 2), ("king", self.convert_tokens_to_ids("king"))]
+        self._tokenizer.post_processor = processors.TemplateProcessing(single="$A </s> king", special_tokens=ends)
+
+    def _switch_to_input_mode(self) -> None:
+        self._tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+
+
+def test_summaries_are_written_as_the_decoder_writes() -> None:
+    plain = tiny.tokenizer()
+    made = Translating(tokenizer_object=copy.deepcopy(plain._tokenizer), eos_token="</s>", pad_token="<pad>")
+    pair = next(iter(Pairs([{"document": "Anna met", "summary": "the queen said"}], made, target_length=4)))
+    assert plain.convert_ids_to_tokens(pair["input_ids"].tolist()) == ["Anna", "met", "</s>"]
+    assert plain.convert_ids_to_tokens(pair["labels"].tolist()) == ["the", "queen", "</s>", "king"]
 
 
 def test_fingerprints() -> None:

@@ -165,9 +165,9 @@ class Pairs(Dataset):
             for ids, dropped in truncated(tokenizer, documents, source_length):
                 sources.append(np.asarray(ids, dtype=np.int32))
                 self.truncated_documents += dropped > 0
-            for ids, dropped in truncated(tokenizer, [row["summary"] for row in batch], target_length):
+            for ids, dropped in truncated(tokenizer, [row["summary"] for row in batch], target_length, target=True):
                 end = tokenizer.eos_token_id
-                if end is not None and ids[-1:] != [end]:
+                if end is not None and end not in ids:  # mBART's is followed by the language
                     ids = [*ids[: target_length - 1], end]
                 targets.append(np.asarray(ids, dtype=np.int32))
                 self.truncated_summaries += dropped > 0

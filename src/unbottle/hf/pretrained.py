@@ -232,13 +232,19 @@ def _first(config: PretrainedConfig, *names: str) -> int | None:
     return next((int(value) for name in names if (value := getattr(config, name, None)) is not None), None)
 
 
-def truncated(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[tuple[list[int], int]]:
-    """For each text its tokens, at most `most` with the special ones, and how many were dropped at the end."""
+def truncated(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int, *, target: bool = False
+) -> list[tuple[list[int], int]]:
+    """For each text its tokens, at most `most` with the special ones, and how many were dropped at the end.
+
+    `target`: as the decoder writes them, for which translation models have another vocabulary or another language.
+    """
 
     def tokens(texts: Sequence[str], **options: Any) -> list[list[int]]:
         if not texts:
             return []
-        ids: list[list[int]] = tokenizer([*texts], return_attention_mask=False, verbose=False, **options)["input_ids"]
+        given: dict[str, Any] = {"text_target" if target else "text": [*texts]}
+        ids: list[list[int]] = tokenizer(**given, return_attention_mask=False, verbose=False, **options)["input_ids"]
         return ids
 
     whole = tokens(texts)
