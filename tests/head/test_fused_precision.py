@@ -49,3 +49,28 @@ def test_error_of_gradients_is_that_of_the_dense_path(method: str) -> None:
     ratio = math.exp(sum(math.log(fused / dense) for fused, dense in found) / SEEDS)
     assert max(fused for fused, _ in found) < 2e-6
     assert ratio < 1.05, found  # mostly below one; the sums are rounded in another order
+
+
+@pytest.mark.parametrize("method", ["softmax+cpr:20,100+mi", "mos", "pg"])
+def test_small_gradients_in_float16_reach_a_loss_scale(method: str) -> None:
+    """In a batch of many tokens, of which other processes may have most, a token's share is too small for float16."""
+    model, scale, items = model_of(method, 0), 2.0**16, 2**16
+    ids = torch.randint(1, VOCABULARY, (4, 50))
+
+    def scaled_gradient(path: str) -> torch.Tensor:
+        model.head.path = path
+        model.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = model(input_ids=ids, labels=ids, num_items_in_batch=items).loss
+        (scale * loss).backward()
+        return torch.cat([p.grad.double().flatten() for p in model.head.parameters() if p.grad is not None])
+
+    exact = gradient_of_head(copy.deepcopy(model).double(), ids, items) * scale
+    fused, dense = ((scaled_gradient(path) - exact).norm() / exact.norm() for path in ("fused", "dense"))
+    assert fused < 1.2 * dense, (fused.item(), dense.item())
+
+
+def gradient_of_head(model, ids: torch.Tensor, items: int) -> torch.Tensor:
+    model.head.path = "dense"
+    model(input_ids=ids, labels=ids, num_items_in_batch=items).loss.backward()
+    return torch.cat([p.grad.flatten() for p in model.head.parameters() if p.grad is not None])

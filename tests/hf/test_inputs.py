@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import pytest
 import torch
 from models import SEQ2SEQ, shaken, tiny, words
+from transformers import StaticCache
 
 import unbottle
 from unbottle.hf.modeling import SkippedLogitsError
@@ -100,3 +102,42 @@ def test_an_output_as_a_mapping_has_no_logits_that_were_skipped(name: str, metho
     for twin in (copy.copy(outputs.logits), copy.deepcopy(outputs.logits), pickle.loads(pickle.dumps(outputs.logits))):
         assert repr(twin) == repr(outputs.logits) == "SkippedLogits()"
     assert not hasattr(outputs.logits, "shape")
+
+
+@pytest.mark.parametrize("name", ["bart", "mbart", "led"])
+@torch.no_grad()
+def test_a_decoder_that_gets_nothing_reads_the_input(name: str) -> None:
+    """As the plain model does, but T5 and others, which refuse it with a head as without one."""
+    plain, model = tiny(name), unbottle.attach(tiny(name), "s+ce")
+    torch.testing.assert_close(model(words()).logits, plain(words()).logits, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_encoder_outputs_as_a_tuple() -> None:
+    """Those of an encoder of a model with a head have the words it read beside its states."""
+    model = unbottle.attach(tiny("t5"), "s+ce")
+    encoded = model.get_encoder()(words()).to_tuple()
+    outputs = model(encoder_outputs=encoded, input_ids=words(), decoder_input_ids=words())
+    assert outputs.encoder_hidden_states is None
+    assert torch.equal(outputs.logits, model(input_ids=words(), decoder_input_ids=words()).logits)
+
+
+@pytest.mark.parametrize("method", ["softmax", "softmax+cpr:3,6+mi"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral"])
+@torch.no_grad()
+def test_a_static_cache_by_hand(name: str, method: str) -> None:
+    """Without a mask attention takes the unwritten rest of the cache for words, unless the cache says what it is."""
+    model = attached(name, method)
+    want, ids = model(words()).logits, words()
+    cache = StaticCache(config=model.config, max_cache_len=32)
+    steps = [model(part, past_key_values=cache).logits for part in (ids[:, :6], *ids[:, 6:].split(1, dim=1))]
+    torch.testing.assert_close(torch.cat(steps, 1), want, atol=1e-5, rtol=1e-5)
+
+
+def test_an_output_layer_that_was_quantised_later_is_refused() -> None:
+    model = unbottle.attach(tiny("llama"), "softmax+c")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantised = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear})
+    with pytest.raises(TypeError, match="output embeddings have become a Linear, whose weight the head cannot read"):
+        quantised(words())

@@ -153,3 +153,36 @@ def test_load_head_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(OSError, match=r"royal/crown does not appear to have a file named head_config\.json"):
         unbottle.load_head(tiny("gpt2"), "royal/crown")
+
+
+# -- device maps that transformers computes
+
+
+@pytest.mark.parametrize("device_map", ["auto", "sequential"])
+@pytest.mark.parametrize(("name", "method"), [("gpt2", "softmax+cpr:3,6+mi"), ("llama", "ps"), ("t5", "s+cepr:3")])
+def test_automatic_device_maps(name: str, method: str, device_map: str, tmp_path: Path) -> None:
+    """Of tied models, too: transformers takes the name `head` for a part of `lm_head`."""
+    path = saved(name, method, tmp_path)
+    ids = {"input_ids": words()} | ({"decoder_input_ids": words(seed=1)} if name == "t5" else {})
+    want = unbottle.load(path)(**ids).logits
+    for load in (unbottle.load, type(unbottle.load(path)).from_pretrained):
+        loaded = load(path, device_map=device_map)
+        torch.testing.assert_close(loaded(**ids).logits, want)
+
+
+def test_a_model_that_does_not_fit_has_its_head_beside_its_output_embeddings(tmp_path: Path) -> None:
+    path, places = saved("llama", "softmax+cpr:3,6+mi", tmp_path / "model"), {}
+    want = unbottle.load(path)(words()).logits
+    small = {"cpu": 40_000}  # the rest is on disk
+    model = unbottle.load(path, device_map="auto", max_memory=small, offload_folder=str(tmp_path / "disk"))
+    places = model.hf_device_map
+    assert {*places.values()} == {"cpu", "disk"}
+    assert places["head"] == places["lm_head"]
+    torch.testing.assert_close(model(words()).logits, want)
+
+
+def test_weights_from_memory() -> None:
+    """As after merging the shards of a distributed training."""
+    model = shaken(unbottle.attach(tiny("llama"), "softmax+c"))
+    loaded = type(model).from_pretrained(None, config=model.config, state_dict=model.state_dict())
+    assert torch.equal(loaded(words()).logits, model(words()).logits)

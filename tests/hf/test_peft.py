@@ -193,3 +193,53 @@ def test_attaching_to_a_wrapped_model_says_how_to_save_the_head():
     model = peft.get_peft_model(tiny("llama"), lora("llama", head=False))
     with pytest.warns(UserWarning, match=r"PEFT will not save this head.*save_head.*modules_to_save"):
         attach(model, "softmax+c")
+
+
+def shaken_adapter(model):
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if "lora_" in key or "trainable_tokens" in key:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model.eval()
+
+
+@pytest.mark.parametrize("order", ["attach, then wrap", "wrap, then attach"])
+def test_lora_on_the_output_embeddings(order):
+    options = lora("llama", head=False, target_modules=["q_proj", "lm_head"])
+    model = tiny("llama-untied")
+    if order == "attach, then wrap":
+        model = peft.get_peft_model(attach(model, "softmax+c"), options)
+    else:
+        with pytest.warns(UserWarning, match="PEFT will not save this head"):
+            model = attach(peft.get_peft_model(model, options), "softmax+c")
+    before = model.eval()(words()).logits
+    model.train()(input_ids=words(), labels=words()).loss.backward()
+    assert all(p.grad is not None for key, p in model.named_parameters() if "lm_head.lora_" in key)
+    want = shaken_adapter(model)(words()).logits.detach()
+    assert (want - before).abs().max() > 0.01
+    with model.disable_adapter():
+        torch.testing.assert_close(model(words()).logits, before)
+    torch.testing.assert_close(model.merge_and_unload()(words()).logits, want, atol=1e-5, rtol=1e-5)
+
+
+def test_variants_of_lora_on_the_output_embeddings_are_refused():
+    options = lora("llama", head=False, target_modules=["lm_head"], use_dora=True)
+    model = peft.get_peft_model(attach(tiny("llama-untied"), "softmax+c"), options)
+    with pytest.raises(NotImplementedError, match="adapter 'default': the output embeddings take plain LoRA"):
+        model(words())
+
+
+@pytest.mark.filterwarnings("ignore:Unsupported layer type")  # of PEFT's own wrapper
+def test_trainable_tokens_of_a_tied_model():
+    """PEFT puts a wrapper into its wrapper of lm_head, for the ending of `head`."""
+    options = lora("llama", target_modules=["q_proj"], trainable_token_indices=[3, 4, 5])
+    model = peft.get_peft_model(attach(tiny("llama"), "softmax+c"), options)
+    vocabulary = model.config.vocab_size
+    assert not [key for key, p in model.named_parameters() if p.requires_grad and p.shape[0] == vocabulary]
+    want = shaken_adapter(model)(words()).logits.detach()
+    torch.testing.assert_close(model.merge_and_unload()(words()).logits, want, atol=1e-5, rtol=1e-5)
+
+
+def test_a_head_that_peft_trains_is_active():
+    model = wrapped("llama", "softmax+cpr:5,20+mi")
+    assert model.get_base_model().head_is_active()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
+from datasets import Dataset
 from models import shaken, tiny, words
 from trainers import collate, rows, trainer, without_dropout
-from transformers import EarlyStoppingCallback
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 
 from unbottle.hf import attach
 
@@ -214,3 +216,17 @@ def test_training_after_an_evaluation_in_inference_mode(method: str) -> None:
     loss.backward()
     assert loss.item() == pytest.approx(evaluated, rel=1e-5)
     assert all(parameter.grad is not None for parameter in model.head.L["V"].parameters())
+
+
+@pytest.mark.parametrize(("name", "column"), [("gpt2", "token_type_ids"), ("led", "global_attention_mask")])
+def test_columns_that_only_the_plain_model_names(name: str, column: str, tmp_path) -> None:
+    """The Trainer drops columns that are not in the signature of `forward`."""
+    model = attached(name, "softmax+c")
+    assert column in inspect.signature(model.forward).parameters
+    batch = all_rows(model)
+    given = batch | {column: words(*batch["input_ids"].shape, seed=2) % 2}
+    data = Dataset.from_dict({key: value.tolist() for key, value in given.items()})
+    options = TrainingArguments(str(tmp_path), report_to=[], use_cpu=True, per_device_eval_batch_size=len(data))
+    want = model(**given).loss.item()
+    assert want != model(**{key: value for key, value in given.items() if key != column}).loss.item()
+    assert Trainer(model, options, eval_dataset=data).evaluate()["eval_loss"] == pytest.approx(want, rel=1e-5)

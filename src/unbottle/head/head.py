@@ -33,7 +33,7 @@ from unbottle.head.multi_input import Windows
 from unbottle.head.partitions import CopyNet, Reranker, WordByWord
 from unbottle.head.tokens import Readers, Tokens
 from unbottle.method import LETTERS
-from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, wide, without_gradients
+from unbottle.ops import DenseLogits, Logits, Words, Workspace, Write, product_dtype, wide, without_gradients
 
 
 class Prediction(NamedTuple):
@@ -184,6 +184,15 @@ class Head(Learnt):
             return losses.sum() / num_items, losses
         x = self._projected(x)
         scale = 1 / torch.as_tensor(num_items, dtype=wide(x.q.dtype), device=labels.device)
+        if product_dtype(x.embedding.weight) == torch.float16:  # small gradients vanish unless they are scaled later
+            total, losses = self._fused(x, labels, torch.ones_like(scale))
+            return total * scale, losses
+        return self._fused(x, labels, scale)
+
+    def _fused(
+        self, x: Inputs, labels: Shaped[Tensor, "B T"], scale: Float[Tensor, ""]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
+        """Sum of the losses times `scale`, and the losses."""
         weights = scale.expand(labels.shape)
         if torch.compiler.is_compiling():
             return compiled_loss(self, x, labels, weights)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +32,7 @@ from unbottle.hf.configuration import HEAD, PREFIX, ConfigFace, face, put_on, st
 from unbottle.hf.model_with_head import ModelT
 from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.modeling_causal import CausalHead
-from unbottle.hf.modeling_seq2seq import Seq2SeqHead, remember_source
+from unbottle.hf.modeling_seq2seq import TO_ENCODER, Seq2SeqHead, remember_source
 from unbottle.hf.parity import UnsupportedArchitectureError, calibrate, probe, refuse_difference, warn_of_large_steps
 from unbottle.method import Method
 
@@ -160,6 +162,7 @@ def unbottled(base: type[PreTrainedModel]) -> type[HeadMixin]:
     mixin = Seq2SeqHead if "decoder_input_ids" in inspect.signature(base.forward).parameters else CausalHead
     config_class: Any = face(base_config)
     members = {"base_class": base, "config_class": config_class, "_auto_class": None}
+    members["forward"] = _forward(mixin, base)
     members |= {"__init__": _init, "__reduce_ex__": _reduce, "__setstate__": _set_state}
     kind: type[HeadMixin] = type(PREFIX + base.__name__, (mixin, base), members | {"__module__": __name__})
     _add_to_transformers(kind)
@@ -168,6 +171,25 @@ def unbottled(base: type[PreTrainedModel]) -> type[HeadMixin]:
             auto.register(config_class, kind, exist_ok=True)
     _CLASSES[base] = kind
     return kind
+
+
+def _forward(mixin: type[HeadMixin], base: type[PreTrainedModel]) -> Callable[..., Any]:
+    """`forward` of the mixin, whose signature has what the model's own names too: the Trainer drops other columns."""
+    own, plain = inspect.signature(mixin.forward), inspect.signature(base.forward).parameters
+    *named, rest = own.parameters.values()
+    passed = [name for name in plain if name in TO_ENCODER] if mixin is Seq2SeqHead else [*plain]
+    added = [
+        plain[name].replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name in passed
+        if name not in own.parameters and plain[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+
+    @functools.wraps(mixin.forward)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return mixin.forward(self, *args, **kwargs)
+
+    forward.__signature__ = own.replace(parameters=[*named, *added, rest])  # type: ignore[attr-defined]
+    return forward
 
 
 def _init(self: HeadMixin, config: PretrainedConfig, *args: object, **kwargs: object) -> None:

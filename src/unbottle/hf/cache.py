@@ -8,7 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer, EncoderDecoderCache
+from transformers.cache_utils import (
+    Cache,
+    CacheLayerMixin,
+    DynamicLayer,
+    EncoderDecoderCache,
+    StaticLayer,
+    StaticSlidingWindowLayer,
+)
 
 from unbottle.head import Past
 
@@ -80,8 +87,9 @@ class WithHeadState:
 
     @property
     def is_compileable(self) -> bool:
+        """As the layer was, whatever the head keeps: masks of attention depend on it."""
         compileable: bool = self.base.is_compileable
-        return compileable and isinstance(self.past, StaticPast)
+        return compileable
 
     def reset(self) -> None:
         super().reset()  # type: ignore[misc]
@@ -126,6 +134,14 @@ def longest(layer: Any) -> int:
     return int(layer.get_max_length() if hasattr(layer, "get_max_length") else layer.get_max_cache_shape())
 
 
+def _room(layers: list[Any]) -> int | None:
+    """How many positions fit into static layers; None if they grow, or see a window only and take any number."""
+    static = [
+        layer for layer in layers if isinstance(layer, StaticLayer) and not isinstance(layer, StaticSlidingWindowLayer)
+    ]
+    return max(map(longest, static), default=None)
+
+
 def own_layers(cache: Cache) -> list[Any]:
     """The layers of the decoder's own past, where the head's state lives."""
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
@@ -140,9 +156,12 @@ def find_past(cache: Cache) -> Past | None:
 def add_past(cache: Cache, size: int | None = None) -> Past:
     """The head's state in this cache, added to the last layer if it was not there: of a fixed `size`, or growing.
 
-    A compiled graph cannot add it: a cache that is made inside of one does not keep it, and is refused later.
+    Where no size is given, a static cache has its own. A compiled graph cannot add the state: a cache that is made
+    inside of one does not keep it, and is refused later.
     """
     layers, past = own_layers(cache), find_past(cache)
+    if past is None and size is None:
+        size = _room(layers)
     if past is None or (isinstance(past, StaticPast) and size is not None and past.size < size):
         past = Past() if size is None else StaticPast(size)
         if torch.compiler.is_compiling():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from huggingface_hub import get_local_safetensors_metadata
 from torch import Tensor, nn
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from unbottle.head import Head
@@ -64,13 +64,16 @@ class Checkpoint(Model):
         """
         path, config = pretrained_model_name_or_path, kwargs.get("config")
         info_wanted = kwargs.pop("output_loading_info", False)
-        if not kwargs.get("ignore_mismatched_sizes", False):
-            subfolder = kwargs.get("subfolder") or ""
-            described = config
-            if config is None and (Path(path) / subfolder / CONFIG_NAME).is_file():
-                described = cls.config_class.from_pretrained(path, subfolder=subfolder, **NO_CODE)
-            if isinstance(described, PretrainedConfig):
+        subfolder, described = kwargs.get("subfolder") or "", config
+        is_placed = kwargs.get("device_map") in DEVICE_MAPS
+        if config is None and path is not None and (is_placed or (Path(path) / subfolder / CONFIG_NAME).is_file()):
+            hub = {name: kwargs[name] for name in HUB_OPTIONS if name in kwargs}
+            described = cls.config_class.from_pretrained(path, subfolder=subfolder, **hub, **NO_CODE)
+        if isinstance(described, PretrainedConfig):
+            if path is not None and not kwargs.get("ignore_mismatched_sizes", False):
                 refuse_other_sizes(path, subfolder, cls, described)
+            if is_placed:
+                kwargs["device_map"] = place_on_devices(cls.base_class, described, kwargs)
         is_own = config is None or str(getattr(config, "name_or_path", config)) == str(path)
         kwargs.setdefault("use_safetensors", True)
         model, info = super().from_pretrained(path, *args, output_loading_info=True, **kwargs)
@@ -91,6 +94,32 @@ class Checkpoint(Model):
         self.head.config = replace(self.head.config, vocabulary=self.get_output_embeddings().weight.shape[0])
         put_on(self.config, self.head.config)
         return embeddings
+
+
+HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "token")
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")  # that from_pretrained computes
+
+
+def place_on_devices(
+    base: type[PreTrainedModel], config: PretrainedConfig, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The device map for from_pretrained: that of the plain model, with the head beside the output embeddings.
+
+    transformers takes the name `head` for a part of `lm_head`, and cannot place a tied model that has both.
+    """
+    from transformers.integrations.accelerate import _get_device_map
+
+    dtype = options.get("dtype")
+    with torch.device("meta"):
+        plain: Any = base._from_config(
+            copy.deepcopy(config), **({"dtype": dtype} if isinstance(dtype, torch.dtype) else {})
+        )
+    plain.tie_weights()
+    places: dict[str, Any] = _get_device_map(plain, options["device_map"], options.get("max_memory"), None)
+    if "" not in places:
+        output = next(name for name, module in plain.named_modules() if module is plain.get_output_embeddings())
+        places["head"] = next(place for name, place in places.items() if f"{output}.".startswith(f"{name}."))
+    return places
 
 
 def refuse_wrong_weights(path: str | os.PathLike[str], wrong: Mapping[str, Iterable[str]]) -> None:

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
@@ -19,6 +19,7 @@ from unbottle.head import Head, HeadConfig
 from unbottle.hf.attach import detach, equip, innermost, refuse, sizes, with_head
 from unbottle.hf.checkpoint import refuse_broken_values
 from unbottle.hf.configuration import BASE_NAME, BASE_TYPE, stored_head
+from unbottle.hf.integrations.guards import trained_head
 from unbottle.hf.model_card import write_head_card
 from unbottle.hf.model_identity import difference, fingerprint
 from unbottle.hf.model_with_head import ModelT
@@ -32,7 +33,7 @@ KEYS = {"head": dict, BASE_NAME: str, BASE_TYPE: str, PRINT: dict, CHECKSUM: str
 def save_head(model: object, path: str | Path) -> None:
     """Write the head of a model, without the model: `head_config.json`, `head_model.safetensors` and a model card."""
     target = with_head(model)
-    head = _trained(target.head)
+    head = trained_head(target.head)
     data = {
         "head": head.config.to_dict(),
         BASE_NAME: getattr(target.config, BASE_NAME),
@@ -70,15 +71,6 @@ def load_head(model: ModelT, path: str | Path, *, force: bool = False, revision:
         detach(target)
         raise
     return model
-
-
-def _trained(head: nn.Module) -> Head:
-    """The head itself, out of the wrapper that PEFT puts around modules_to_save."""
-    if (copies := getattr(head, "modules_to_save", None)) is not None:
-        active: str | list[str] = getattr(head, "active_adapter")  # noqa: B009  a property of PEFT's class
-        head = copies[active if isinstance(active, str) else active[0]]
-    assert isinstance(head, Head)
-    return head
 
 
 def _checksum(data: dict) -> str:

@@ -20,6 +20,7 @@ from unbottle.hf.modeling import HeadMixin
 from unbottle.hf.second_pass import refuse_second_pass
 
 TO_ENCODER = ("global_attention_mask",)  # what encoders take besides: LED's
+DECODES_INPUT = ("bart", "bigbird_pegasus", "led", "mbart", "mvp", "plbart")  # so does the decoder, if it gets nothing
 # Accepted and not needed: the decoder counts its positions itself, and no encoder here tells segments apart, for which
 # many tokenizers return ids all the same.
 NOT_NEEDED = ("cache_position", "token_type_ids")
@@ -104,8 +105,11 @@ class Seq2SeqHead(HeadMixin):
                 **attentions,
                 **{name: kwargs[name] for name in TO_ENCODER if name in kwargs},
             )
-        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            if labels is not None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+            elif input_ids is not None and self.config.model_type in DECODES_INPUT:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(input_ids)
         if labels is not None:
             use_cache = False
         reads_source = self.head.reads_source(knobs)
@@ -187,4 +191,5 @@ class Seq2SeqHead(HeadMixin):
 def _part(outputs: Any, name: str, index: int | None) -> Any:
     if isinstance(outputs, ModelOutput):
         return outputs.get(name)
-    return outputs[index] if index is not None and len(outputs) > index else None
+    value = outputs[index] if index is not None and len(outputs) > index else None
+    return value if isinstance(value, tuple) else None  # an encoder with the words it read has them in second place

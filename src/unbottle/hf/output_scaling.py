@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,29 @@ class Quirks:
     def embedding(self, model: PreTrainedModel) -> Embedding:
         """The model's output embeddings, as the head reads them."""
         output = model.get_output_embeddings()
-        return Embedding(weight=output.weight, bias=_bias(model, output), scale=self.scale, softcap=self.softcap)
+        return Embedding(weight=_weight(output), bias=_bias(model, output), scale=self.scale, softcap=self.softcap)
+
+
+def _weight(output: nn.Module) -> Tensor:
+    """Of the output embeddings, with what LoRA adds to them; its dropout, of their inputs, has no effect here."""
+    weight = output.weight
+    if not isinstance(weight, Tensor):
+        raise TypeError(
+            f"the output embeddings have become a {type(output).__name__}, whose weight the head cannot read. Leave "
+            "them out of the quantisation."
+        )
+    for adapter in _adapters(output):
+        if adapter in getattr(output, "lora_variant", {}):
+            raise NotImplementedError(f"adapter {adapter!r}: the output embeddings take plain LoRA, no variant of it.")
+        weight = weight + output.get_delta_weight(adapter).to(weight.dtype)  # type: ignore[operator]
+    return weight
+
+
+def _adapters(output: Any) -> list[str]:
+    """Adapters that PEFT's LoRA adds to this layer now."""
+    if not hasattr(output, "get_delta_weight") or output.disable_adapters or output.merged:
+        return []
+    return [name for name in output.active_adapters if name in output.lora_A]
 
 
 def _bias(model: PreTrainedModel, output: nn.Module) -> Tensor | None:

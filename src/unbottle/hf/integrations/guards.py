@@ -6,10 +6,12 @@ import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType
+from typing import Any
 
 import torch
 from torch import nn
 
+from unbottle.head import Head
 from unbottle.hf.integrations import trl
 from unbottle.hf.model_with_head import ModelWithHead
 
@@ -87,9 +89,23 @@ def release_output(model: nn.Module, configs: object) -> None:
         return
     named = {ending for config in configs.values() for ending in getattr(config, "modules_to_save", None) or ()}
     for name, module in list(model.named_children()):
-        taken = type(module).__name__ == WRAPPER and name != "head" and name.endswith("head")
-        if taken and not any(name.endswith(ending) for ending in named - {"head"}):
+        if name == "head" or not name.endswith("head") or any(name.endswith(ending) for ending in named - {"head"}):
+            continue
+        adapter = getattr(module, "token_adapter", None)  # of a tied model with trainable tokens
+        inner: Any = getattr(adapter, "base_layer", None)
+        if type(module).__name__ == WRAPPER:
             setattr(model, name, module.original_module)
+        elif type(inner).__name__ == WRAPPER:
+            adapter.base_layer = inner.original_module  # type: ignore[union-attr]
+
+
+def trained_head(head: nn.Module) -> Head:
+    """The head itself, out of the wrapper that PEFT puts around modules_to_save."""
+    if (copies := getattr(head, "modules_to_save", None)) is not None:
+        active: str | list[str] = getattr(head, "active_adapter")  # noqa: B009  a property of PEFT's class
+        head = copies[active if isinstance(active, str) else active[0]]
+    assert isinstance(head, Head)
+    return head
 
 
 @contextmanager
@@ -111,7 +127,7 @@ def onloaded(module: nn.Module) -> Iterator[None]:
 
 def head_is_active(model: ModelWithHead) -> bool:
     """Self-test: whether the loss of this model, called as it is called in training, reaches every head parameter."""
-    parameters = [*model.head.parameters()]
+    parameters = [*trained_head(model.head).parameters()]
     if not parameters:
         return True
     trainable, training = [parameter.requires_grad for parameter in parameters], model.training
