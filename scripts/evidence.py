@@ -90,7 +90,7 @@ def curve(all_runs: list[Run], path: Path) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     of_text: dict[str, list[Run]] = {}
     for run in all_runs:
-        if run.folder in BALANCED and run.cpr() in run.rows:
+        if run.folder in BALANCED and run.train == "head" and run.cpr() in run.rows:
             of_text.setdefault(run.text, []).append(run)
     for number, (text, lines) in enumerate(of_text.items()):
         lines = sorted(lines, key=lambda run: run.preset["train_tokens"])

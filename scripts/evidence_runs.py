@@ -17,8 +17,8 @@ from unbottle.tables import Estimate, Table
 ROOT = Path(__file__).parents[1]
 NAMES = {  # of folders of results/
     "smollm2": "SmolLM2-135M-Instruct", "smollm2-balanced": "SmolLM2-135M-Instruct, form balanced",
-    "smollm2-131k": "SmolLM2-135M-Instruct, form balanced, 131,072 tokens",
-    "smollm2-1m": "SmolLM2-135M-Instruct, form balanced, 1,048,576 tokens",
+    "smollm2-131k": "SmolLM2-135M-Instruct, 131,072 tokens",
+    "smollm2-1m": "SmolLM2-135M-Instruct, 1,048,576 tokens",
     "smollm2-long": "SmolLM2-135M-Instruct, eight times the text",
     "neighbours": "SmolLM2-135M-Instruct, neighbours of context words",
     "pointers": "SmolLM2-135M-Instruct, starts of pointers, induction", "stories": "stories15M",
