@@ -93,8 +93,8 @@ def curve(all_runs: list[Run], path: Path) -> None:
         if run.folder in BALANCED and run.train == "head" and run.cpr() in run.rows:
             of_text.setdefault(run.text, []).append(run)
     for number, (text, lines) in enumerate(of_text.items()):
-        lines = sorted(lines, key=lambda run: run.preset["train_tokens"])
-        tokens = [run.preset["train_tokens"] for run in lines]
+        lines = sorted(lines, key=Run.tokens)
+        tokens = [run.tokens() for run in lines]
         look: dict[str, Any] = {"color": SERIES[number].light, "marker": LINES[number], "label": text}
         pairs = [run.together[run.cpr()] for run in lines]
         middle = [100 * (exp(run.difference(run.cpr())) - 1) for run in lines]

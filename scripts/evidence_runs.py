@@ -139,10 +139,14 @@ class Run(Results):
     def title(self) -> str:
         return f"{self.text}, {TRAINED[self.train]}"
 
+    def tokens(self) -> int:
+        """The size of the training text."""
+        return int(self.preset["train_tokens"])
+
     @property
     def budget(self) -> str:
-        """The size of the training text."""
-        return f"{self.preset['train_tokens']:,} tokens"
+        """The size of the training text, in words."""
+        return f"{self.tokens():,} tokens"
 
     @property
     def seeds(self) -> int:
