@@ -88,8 +88,9 @@ def done(pairs, folders):
 def test_every_row_is_measured_for_both_models(methods, done, pairs) -> None:
     assert reproduce(pairs, done, *rows_of(methods)) == 0
     data = results(done)
-    rows = [(row["size"], row["method"]) for row in data["rows"]]
-    assert rows == [(s, m) for s in ("T5", "BART") for m in METHODS if m in methods]
+    rows = {(row["size"], row["method"]) for row in data["rows"]}
+    assert rows == {(s, m) for s in ("T5", "BART") for m in METHODS if m in methods}
+    assert len(rows) == len(data["rows"])
     keys = [column.key for column in load_experiment("summarization").columns if column.key not in HEAVY]
     for row in data["rows"]:
         why = row["found"]["not measured"]  # summaries of two words have no three in a row

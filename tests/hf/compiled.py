@@ -20,10 +20,11 @@ torch.set_num_threads(1)
 PACKED = {"position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]])}
 
 
-def step(model, call, *, labels: bool, packed: bool) -> dict[str, torch.Tensor]:
-    """The logits, or the loss and all gradients."""
+def step(model, call, *, labels: bool, packed: bool, hidden_states: bool = False) -> dict[str, torch.Tensor]:
+    """The logits, or the loss and all gradients; `hidden_states` are asked for, too, and not looked at."""
     ids = words(1 if packed else 2)
     inputs = {"input_ids": ids, "use_cache": False} | (PACKED if packed else {})
+    inputs |= {"output_hidden_states": True} if hidden_states else {}
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids.flip(1)
     outputs = call(**inputs, **{"labels": ids} if labels else {})
@@ -62,6 +63,8 @@ def report(name: str, method: str, passes: str, *, packed: bool) -> dict[str, ob
         labels = what == "training step"
         how = {"labels": labels, "packed": packed}
         plain, _ = breaks(tiny(name).train(labels), backend="eager", **how)
+        if plain and "mi" in method:  # a graph that breaks breaks more often where transformers keeps hidden states
+            plain, _ = breaks(tiny(name).train(labels), backend="eager", hidden_states=True, **how)
         model = without_dropout(shaken(attach(tiny(name), method))).train(labels)
         want = step(model, model, **how)
         RUNS.clear()

@@ -6,8 +6,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -173,7 +172,7 @@ def unbottled(base: type[PreTrainedModel]) -> type[HeadMixin]:
     return kind
 
 
-def _forward(mixin: type[HeadMixin], base: type[PreTrainedModel]) -> Callable[..., Any]:
+def _forward(mixin: type[HeadMixin], base: type[PreTrainedModel]) -> Any:
     """`forward` of the mixin, whose signature has what the model's own names too: the Trainer drops other columns."""
     own, plain = inspect.signature(mixin.forward), inspect.signature(base.forward).parameters
     *named, rest = own.parameters.values()
@@ -184,11 +183,12 @@ def _forward(mixin: type[HeadMixin], base: type[PreTrainedModel]) -> Callable[..
         if name not in own.parameters and plain[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
 
-    @functools.wraps(mixin.forward)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return mixin.forward(self, *args, **kwargs)
-
-    forward.__signature__ = own.replace(parameters=[*named, *added, rest])  # type: ignore[attr-defined]
+    function: Any = mixin.forward
+    # a copy: a function around it would be one more frame, with graph breaks of its own where a model has some
+    code = (function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    forward: Any = functools.update_wrapper(FunctionType(*code), function)
+    forward.__kwdefaults__ = function.__kwdefaults__
+    forward.__signature__ = own.replace(parameters=[*named, *added, rest])
     return forward
 
 
