@@ -12,13 +12,12 @@ from openai import OpenAI
 
 def main(url: str, model: str, prompts: list[str], tokens: int = 20) -> list[str]:
     """All prompts at once, greedily: the server batches them."""
-    client = OpenAI(base_url=url, api_key="none")
+    with OpenAI(base_url=url, api_key="none") as client, ThreadPoolExecutor() as pool:
 
-    def ask(prompt: str) -> str:
-        answer = client.completions.create(model=model, prompt=prompt, max_tokens=tokens, temperature=0)
-        return answer.choices[0].text
+        def ask(prompt: str) -> str:
+            answer = client.completions.create(model=model, prompt=prompt, max_tokens=tokens, temperature=0)
+            return answer.choices[0].text
 
-    with ThreadPoolExecutor() as pool:
         texts = list(pool.map(ask, prompts))
     for prompt, text in zip(prompts, texts, strict=True):
         print(f"{prompt} ->{text}")

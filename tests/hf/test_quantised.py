@@ -24,7 +24,11 @@ def quantised(name: str, folder, **settings):
     tiny(name).save_pretrained(folder)
     auto = AutoModelForSeq2SeqLM if name == "t5" else AutoModelForCausalLM
     config = BitsAndBytesConfig(**settings)
-    return auto.from_pretrained(folder, quantization_config=config, dtype=torch.float32, device_map="cpu")
+    model = auto.from_pretrained(folder, quantization_config=config, dtype=torch.float32, device_map="cpu")
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):  # kernels whose blocks are larger than these matrices
+            module.support_avx512bf16_for_cpu = False
+    return model
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -54,7 +58,7 @@ def test_lora_on_a_quantised_model(tmp_path):
     model(input_ids=words(), labels=words()).loss.backward()
     trained = [key for key, parameter in model.named_parameters() if parameter.grad is not None]
     head = {key for key, _ in model.named_parameters() if ".head.modules_to_save." in key}
-    assert len(head) == len(model.get_base_model().head.modules_to_save["default"].state_dict())
+    assert len(head) == len([*model.get_base_model().head.modules_to_save["default"].parameters()])
     assert {key for key in trained if ".head." in key} == head
     assert [key for key in trained if "lora_" in key]
 

@@ -70,9 +70,9 @@ def grpo(model, folder):
 
 def untouched(model, make, *args, **options) -> list[str]:
     """The tensors of the head that a training leaves as they were."""
-    before = {key: value.clone() for key, value in model.head.state_dict().items()}
+    before = {key: value.detach().clone() for key, value in model.head.named_parameters()}
     make(model, *args, **options).train()
-    return [key for key, value in model.head.state_dict().items() if torch.equal(before[key], value)]
+    return [key for key, value in model.head.named_parameters() if torch.equal(before[key], value)]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -93,7 +93,7 @@ def test_the_first_loss_of_a_fresh_head_is_that_of_the_plain_model(method, accum
     cut = {"gradient_accumulation_steps": accumulate, "per_device_train_batch_size": 4 // accumulate}
     plain = first_loss(sft(tiny("llama"), tmp_path, **cut))
     assert first_loss(sft(attach(tiny("llama"), method), tmp_path, **cut)) == pytest.approx(plain, abs=1e-4)
-    assert first_loss(sft(attached(method), tmp_path, **cut)) != pytest.approx(plain, abs=1e-2)
+    assert first_loss(sft(attached(method), tmp_path, **cut)) != pytest.approx(plain, abs=1e-3)
 
 
 @pytest.mark.parametrize("how", [{"padding_free": True, "max_length": None}, {"packing": True, "max_length": 16}])
@@ -184,7 +184,7 @@ def test_lora_and_the_head_are_trained_together(tmp_path):
     before = {key: value.clone() for key, value in peft.get_peft_model_state_dict(model).items()}
     first_loss(sft(model, tmp_path))
     after = peft.get_peft_model_state_dict(model)
-    head = [key for key in before if ".head." in key]
+    head = [key for key in before if ".head." in key and not key.endswith(".head.form")]  # form: a mark, no parameter
     assert head
     assert not [key for key in head if torch.equal(before[key], after[key])]
 
