@@ -23,7 +23,7 @@ PACKED = {"position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]])}
 def step(model, call, *, labels: bool, packed: bool, hidden_states: bool = False) -> dict[str, torch.Tensor]:
     """The logits, or the loss and all gradients; `hidden_states` are asked for, too, and not looked at."""
     ids = words(1 if packed else 2)
-    inputs = {"input_ids": ids, "use_cache": False} | (PACKED if packed else {})
+    inputs = {"input_ids": ids} | (PACKED | {"use_cache": False} if packed else {})
     inputs |= {"output_hidden_states": True} if hidden_states else {}
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids.flip(1)

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 from models import SEQ2SEQ, shaken, tiny, words
-from transformers import StaticCache
+from transformers import CompileConfig, GenerationConfig, StaticCache
 
 import unbottle
 from unbottle.hf.modeling import SkippedLogitsError
@@ -132,6 +132,19 @@ def test_a_static_cache_by_hand(name: str, method: str) -> None:
     cache = StaticCache(config=model.config, max_cache_len=32)
     steps = [model(part, past_key_values=cache).logits for part in (ids[:, :6], *ids[:, 6:].split(1, dim=1))]
     torch.testing.assert_close(torch.cat(steps, 1), want, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "compiles"), [("llama", True), ("mistral", False)])
+@torch.no_grad()
+def test_generate_compiles_what_has_a_fixed_size(name: str, compiles: bool) -> None:
+    """All layers of Mistral see a window only, which does not say how many words the head may have to keep."""
+    model = attached(name, "softmax+c")
+    cache = StaticCache(config=model.config, max_cache_len=32)
+    model(words(), past_key_values=cache)
+    everywhere = CompileConfig()
+    everywhere._compile_all_devices = True
+    settings = GenerationConfig(compile_config=everywhere)
+    assert model._valid_auto_compile_criteria({"past_key_values": cache}, settings) == compiles
 
 
 def test_an_output_layer_that_was_quantised_later_is_refused() -> None:

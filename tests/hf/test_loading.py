@@ -20,6 +20,7 @@ from transformers import (
     Gemma3ForConditionalGeneration,
     GPT2LMHeadModel,
     PreTrainedConfig,
+    QuantoConfig,
 )
 from transformers.utils import hub
 
@@ -179,6 +180,28 @@ def test_a_model_that_does_not_fit_has_its_head_beside_its_output_embeddings(tmp
     assert {*places.values()} == {"cpu", "disk"}
     assert places["head"] == places["lm_head"]
     torch.testing.assert_close(model(words()).logits, want)
+
+
+def test_sizes_are_those_of_the_dtype_that_is_asked_for(tmp_path: Path) -> None:
+    """A tied model that fits in bfloat16 and not in float32."""
+    path = saved("llama", "softmax", tmp_path / "model")
+    options = {"device_map": "sequential", "offload_folder": str(tmp_path / "disk")}
+    for dtype in ("bfloat16", torch.bfloat16, "float32"):
+        memory = {"cpu": 3 * sum(p.numel() for p in unbottle.detach(unbottle.load(path)).parameters())}
+        model = unbottle.load(path, dtype=dtype, max_memory=memory, **options)
+        assert ("disk" in getattr(model, "hf_device_map", {}).values()) == (dtype == "float32")
+
+
+def test_an_untied_model_is_placed_by_transformers(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("transformers.integrations.accelerate._get_device_map", lambda *_: pytest.fail("by us"))
+    path = saved("llama-untied", "softmax+c", tmp_path)
+    assert torch.equal(unbottle.load(path, device_map="auto")(words()).logits, unbottle.load(path)(words()).logits)
+
+
+def test_a_quantised_tied_model_needs_the_name_of_a_device(tmp_path: Path) -> None:
+    path = saved("llama", "softmax+c", tmp_path)
+    with pytest.raises(ValueError, match=r"device_map='auto': not for a quantised model .* are tied\. Name the device"):
+        unbottle.load(path, device_map="auto", quantization_config=QuantoConfig(weights="int8"))
 
 
 def test_weights_from_memory() -> None:

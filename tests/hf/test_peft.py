@@ -222,11 +222,58 @@ def test_lora_on_the_output_embeddings(order):
     torch.testing.assert_close(model.merge_and_unload()(words()).logits, want, atol=1e-5, rtol=1e-5)
 
 
-def test_variants_of_lora_on_the_output_embeddings_are_refused():
-    options = lora("llama", head=False, target_modules=["lm_head"], use_dora=True)
+@pytest.mark.parametrize("path", ["dense", "fused"])
+def test_gradients_of_lora_on_the_output_embeddings(path):
+    """Those of the plain model, where a head of one softmax stays as it starts."""
+    options = lora("llama", head=False, target_modules=["lm_head"])
+    gradients = []
+    for model in (tiny("llama-untied"), attach(tiny("llama-untied"), "softmax")):
+        torch.manual_seed(0)
+        model = shaken_adapter(peft.get_peft_model(model, options)).train()
+        if head := getattr(model.get_base_model(), "head", None):
+            head.path = path
+        model(input_ids=words(), labels=words()).loss.backward()
+        gradients.append({key: p.grad for key, p in model.named_parameters() if "lora_" in key})
+    plain, ours = gradients
+    assert plain.keys() == ours.keys()
+    for key, value in plain.items():
+        torch.testing.assert_close(ours[key], value, atol=1e-6, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_merged_adapters_of_the_output_embeddings_can_be_disabled():
+    options = lora("llama", head=False, target_modules=["lm_head"])
+    model = peft.get_peft_model(attach(tiny("llama-untied"), "softmax+c"), options).eval()
+    before = model(words()).logits
+    want = shaken_adapter(model)(words()).logits
+    model.merge_adapter()
+    torch.testing.assert_close(model(words()).logits, want, atol=1e-5, rtol=1e-5)
+    with model.disable_adapter():
+        torch.testing.assert_close(model(words()).logits, before, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.lora_bias=True. was passed")  # it cannot be merged
+@pytest.mark.parametrize(
+    "options",
+    [
+        peft.LoraConfig(target_modules=["lm_head"], use_dora=True),
+        peft.LoraConfig(target_modules=["lm_head"], lora_bias=True),
+        peft.IA3Config(target_modules=["lm_head"], feedforward_modules=[]),
+        peft.LoHaConfig(target_modules=["lm_head"]),
+    ],
+    ids=["dora", "bias", "ia3", "loha"],
+)
+def test_other_adapters_of_the_output_embeddings_are_refused(options):
+    options.task_type = "CAUSAL_LM"
     model = peft.get_peft_model(attach(tiny("llama-untied"), "softmax+c"), options)
-    with pytest.raises(NotImplementedError, match="adapter 'default': the output embeddings take plain LoRA"):
+    with pytest.raises(NotImplementedError, match="adapter 'default': of all adapters, a head reads plain LoRA"):
         model(words())
+
+
+def test_lora_on_the_output_embeddings_excludes_the_head_from_modules_to_save():
+    """PEFT's own error: `head` is an ending of `lm_head`."""
+    with pytest.raises(TypeError, match="modules_to_save cannot be applied"):
+        peft.get_peft_model(attach(tiny("llama-untied"), "softmax+c"), lora("llama", target_modules=["lm_head"]))
 
 
 @pytest.mark.filterwarnings("ignore:Unsupported layer type")  # of PEFT's own wrapper

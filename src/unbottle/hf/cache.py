@@ -136,10 +136,9 @@ def longest(layer: Any) -> int:
 
 def _room(layers: list[Any]) -> int | None:
     """How many positions fit into static layers; None if they grow, or see a window only and take any number."""
-    static = [
-        layer for layer in layers if isinstance(layer, StaticLayer) and not isinstance(layer, StaticSlidingWindowLayer)
-    ]
-    return max(map(longest, static), default=None)
+    static = [layer for layer in layers if isinstance(layer, StaticLayer)]
+    sizes = [longest(layer) for layer in static if not isinstance(layer, StaticSlidingWindowLayer)]
+    return max(sizes) if sizes else None
 
 
 def own_layers(cache: Cache) -> list[Any]:
@@ -156,8 +155,8 @@ def find_past(cache: Cache) -> Past | None:
 def add_past(cache: Cache, size: int | None = None) -> Past:
     """The head's state in this cache, added to the last layer if it was not there: of a fixed `size`, or growing.
 
-    Where no size is given, a static cache has its own. A compiled graph cannot add the state: a cache that is made
-    inside of one does not keep it, and is refused later.
+    Where no size is given, a static cache has its own. A compiled graph cannot add the state: a cache that is made or
+    first filled inside of one does not keep it, and is refused by the next call that is not compiled.
     """
     layers, past = own_layers(cache), find_past(cache)
     if past is None and size is None:

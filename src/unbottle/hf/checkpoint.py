@@ -73,7 +73,7 @@ class Checkpoint(Model):
             if path is not None and not kwargs.get("ignore_mismatched_sizes", False):
                 refuse_other_sizes(path, subfolder, cls, described)
             if is_placed:
-                kwargs["device_map"] = place_on_devices(cls.base_class, described, kwargs)
+                kwargs["device_map"] = device_map_with_head(cls.base_class, described, kwargs)
         is_own = config is None or str(getattr(config, "name_or_path", config)) == str(path)
         kwargs.setdefault("use_safetensors", True)
         model, info = super().from_pretrained(path, *args, output_loading_info=True, **kwargs)
@@ -100,25 +100,34 @@ HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "re
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")  # that from_pretrained computes
 
 
-def place_on_devices(
+def device_map_with_head(
     base: type[PreTrainedModel], config: PretrainedConfig, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The device map for from_pretrained: that of the plain model, with the head beside the output embeddings.
+) -> dict[str, Any] | str:
+    """The device map that from_pretrained shall use where its `options` ask for a computed one.
 
-    transformers takes the name `head` for a part of `lm_head`, and cannot place a tied model that has both.
+    transformers takes the name `head` for a part of `lm_head`, and cannot place a tied model that has both. Such a
+    model gets the map of the plain model, with the head, whose size is not counted, beside the output embeddings.
     """
     from transformers.integrations.accelerate import _get_device_map
 
-    dtype = options.get("dtype")
+    device_map: str = options["device_map"]
+    dtype = options.get("dtype", options.get("torch_dtype"))
+    dtype = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype  # "auto": the config's own
     with torch.device("meta"):
-        plain: Any = base._from_config(
-            copy.deepcopy(config), **({"dtype": dtype} if isinstance(dtype, torch.dtype) else {})
-        )
+        plain: Any = base._from_config(copy.deepcopy(config), **({} if dtype is None else {"dtype": dtype}))
     plain.tie_weights()
-    places: dict[str, Any] = _get_device_map(plain, options["device_map"], options.get("max_memory"), None)
+    output = plain.get_output_embeddings()
+    if output.weight is not plain.get_input_embeddings().weight:
+        return device_map
+    if options.get("quantization_config") or getattr(config, "quantization_config", None):
+        raise ValueError(
+            f"device_map={device_map!r}: not for a quantised model with a head whose embeddings are tied. Name the "
+            'device, as in device_map={"": 0}.'
+        )
+    places: dict[str, Any] = _get_device_map(plain, device_map, options.get("max_memory"), None)
     if "" not in places:
-        output = next(name for name, module in plain.named_modules() if module is plain.get_output_embeddings())
-        places["head"] = next(place for name, place in places.items() if f"{output}.".startswith(f"{name}."))
+        name = next(name for name, module in plain.named_modules() if module is output)
+        places["head"] = next(place for part, place in places.items() if f"{name}.".startswith(f"{part}."))
     return places
 
 

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
-from transformers.cache_utils import DynamicCache, StaticCache
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticCache
 from transformers.utils import ModelOutput
 
 from unbottle.head import Embedding, Head, Knobs, Past, Prediction, Source, States
 from unbottle.head.inputs import SecondPass
-from unbottle.hf.cache import add_past, longest
+from unbottle.hf.cache import StaticPast, add_past, find_past, longest
 from unbottle.hf.checkpoint import Checkpoint
 from unbottle.hf.integrations.guards import WRAPPER, guarded_forward, head_is_active, onloaded, release_output
 from unbottle.hf.knobs import call_knobs, current_knobs, knob_scope
@@ -201,6 +201,13 @@ class HeadMixin(Checkpoint):
             add_past(cache)
         elif isinstance(own, StaticCache):
             add_past(cache, max(max_cache_length, *(longest(layer) for layer in own.layers)))
+
+    def _valid_auto_compile_criteria(self, model_kwargs: dict[str, Any], *args: Any) -> bool:
+        """A head's state that grows, as beside a static cache of sliding windows only, would compile at every step."""
+        cache = model_kwargs.get("past_key_values")
+        past = find_past(cache) if isinstance(cache, (Cache, EncoderDecoderCache)) else None
+        grows = past is not None and not isinstance(past, StaticPast)
+        return not grows and bool(super()._valid_auto_compile_criteria(model_kwargs, *args))
 
     def prepare_inputs_for_generation(
         self, input_ids: Tensor, *, inputs_embeds: Tensor | None = None, **kwargs: Any

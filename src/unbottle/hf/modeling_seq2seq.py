@@ -161,7 +161,7 @@ class Seq2SeqHead(HeadMixin):
                 known = [name for name in inspect.signature(self.forward).parameters if name != "kwargs"]
                 raise TypeError(
                     f"forward() of this {self.base_class.__name__} with a head got an unexpected keyword argument "
-                    f"{name!r}. Known: {', '.join((*known, *TO_ENCODER))}."
+                    f"{name!r}. Known: {', '.join(dict.fromkeys((*known, *TO_ENCODER)))}."
                 )
 
     @property

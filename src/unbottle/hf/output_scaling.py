@@ -55,23 +55,35 @@ class Quirks:
 
 def _weight(output: nn.Module) -> Tensor:
     """Of the output embeddings, with what LoRA adds to them; its dropout, of their inputs, has no effect here."""
+    adapters = _adapters(output)
     weight = output.weight
     if not isinstance(weight, Tensor):
         raise TypeError(
             f"the output embeddings have become a {type(output).__name__}, whose weight the head cannot read. Leave "
             "them out of the quantisation."
         )
-    for adapter in _adapters(output):
-        if adapter in getattr(output, "lora_variant", {}):
-            raise NotImplementedError(f"adapter {adapter!r}: the output embeddings take plain LoRA, no variant of it.")
+    for adapter in adapters:
         weight = weight + output.get_delta_weight(adapter).to(weight.dtype)  # type: ignore[operator]
     return weight
 
 
 def _adapters(output: Any) -> list[str]:
-    """Adapters that PEFT's LoRA adds to this layer now."""
-    if not hasattr(output, "get_delta_weight") or output.disable_adapters or output.merged:
+    """Adapters that PEFT's LoRA adds to this layer now. Merged ones are in its weight, unless they are disabled."""
+    if not hasattr(output, "merged") or hasattr(output, "trainable_tokens_delta"):  # none, or its weight has them
         return []
+    if output.disable_adapters:
+        if output.merged:
+            output.unmerge()  # as PEFT does when the layer is called
+        return []
+    if output.merged:
+        return []
+    for adapter in output.active_adapters:
+        variant = adapter in getattr(output, "lora_variant", {}) or getattr(output, "lora_bias", {}).get(adapter)
+        if variant or not hasattr(output, "lora_A"):
+            raise NotImplementedError(
+                f"adapter {adapter!r}: of all adapters, a head reads plain LoRA of the output embeddings only, without "
+                "bias and variants such as DoRA. Leave the output embeddings out of target_modules."
+            )
     return [name for name in output.active_adapters if name in output.lora_A]
 
 
