@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import tempfile
 from html.parser import HTMLParser
@@ -90,8 +91,10 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="Folder for the three files.")
     parser.add_argument("--language", default="zh-CN", help="Language of the documents. [zh-CN]")
     options = parser.parse_args()
+    if (unpack := shutil.which("dpkg-deb")) is None:
+        parser.error("dpkg-deb is needed to unpack the package, and was not found.")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["dpkg-deb", "--extract", str(options.package), folder], check=True)
+        subprocess.run([unpack, "--extract", str(options.package), folder], check=True)
         rows = parts(Path(folder) / "usr/share/doc/debian-handbook/html", options.language)
     for part, lines in rows.items():
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
