@@ -24,7 +24,7 @@ NAMES = {  # of folders of results/
     "pointers": "SmolLM2-135M-Instruct, starts of pointers, induction", "stories": "stories15M",
 }  # fmt: skip
 BALANCED = ("smollm2-balanced", "smollm2-131k", "smollm2-1m")  # CPR on a frozen model, by the tokens of training
-T5 = "t5"
+T5 = {"t5": "Flan-T5-small", "t5-paper-form": "Flan-T5-small, form paper"}  # encoder-decoders
 PLAIN = "plain"
 TEXTS = {
     "python": "Python's standard library", "wikitext-2": "WikiText-2", "openwebtext": "OpenWebText",
@@ -243,10 +243,10 @@ class Summaries(Results):
     """A comparison of encoder-decoders, which write summaries."""
 
     title = "SAMSum, all weights"
-    model = "Flan-T5-small"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, compare_summaries.BASELINE, compare_summaries.SUMMARY_METHODS)
+        self.model = T5[self.folder]
         self.lr = self.note.split("learning rate ")[1].split()[0]
 
     @property
@@ -286,7 +286,7 @@ def runs() -> list[Run]:
 
 
 def summaries() -> list[Summaries]:
-    return [Summaries(folder) for folder in folders(T5)]
+    return [Summaries(folder) for name in T5 for folder in folders(name)]
 
 
 def folders(name: str) -> list[Path]:
