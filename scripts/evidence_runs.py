@@ -23,7 +23,11 @@ NAMES = {  # of folders of results/
     "neighbours": "SmolLM2-135M-Instruct, neighbours of context words",
     "pointers": "SmolLM2-135M-Instruct, starts of pointers, induction", "stories": "stories15M",
 }  # fmt: skip
-BALANCED = ("smollm2-balanced", "smollm2-131k", "smollm2-1m")  # CPR on a frozen model, by the tokens of training
+BALANCED = (
+    "smollm2-balanced",
+    "smollm2-131k",
+    "smollm2-1m",
+)  # SmolLM2 with today's defaults, by the tokens of training
 T5 = {"t5": "Flan-T5-small", "t5-paper-form": "Flan-T5-small, form paper"}  # encoder-decoders
 PLAIN = "plain"
 TEXTS = {
@@ -145,7 +149,7 @@ class Run(Results):
 
     @property
     def budget(self) -> str:
-        """The size of the training text, in words."""
+        """The size of the training text, with its unit."""
         return f"{self.tokens():,} tokens"
 
     @property

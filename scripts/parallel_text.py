@@ -26,7 +26,7 @@ SHORTEST = 5  # words of an original: shorter ones are titles and labels
 
 
 class Paragraphs(HTMLParser):
-    """The texts of the innermost `<div class="para">` elements, without listings."""
+    """The texts of `<div class="para">` elements, without those inside of them and without listings."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -95,7 +95,10 @@ def main() -> None:
         parser.error("dpkg-deb is needed to unpack the package, and was not found.")
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([unpack, "--extract", str(options.package), folder], check=True)
-        rows = parts(Path(folder) / "usr/share/doc/debian-handbook/html", options.language)
+        try:
+            rows = parts(Path(folder) / "usr/share/doc/debian-handbook/html", options.language)
+        except ValueError as error:
+            parser.error(str(error))
     for part, lines in rows.items():
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(options.output / f"{part}.jsonl", text)

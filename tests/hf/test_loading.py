@@ -172,7 +172,7 @@ def test_automatic_device_maps(name: str, method: str, device_map: str, tmp_path
 
 
 def test_a_model_that_does_not_fit_has_its_head_beside_its_output_embeddings(tmp_path: Path) -> None:
-    path, places = saved("llama", "softmax+cpr:3,6+mi", tmp_path / "model"), {}
+    path = saved("llama", "softmax+cpr:3,6+mi", tmp_path / "model")
     want = unbottle.load(path)(words()).logits
     small = {"cpu": 40_000}  # the rest is on disk
     model = unbottle.load(path, device_map="auto", max_memory=small, offload_folder=str(tmp_path / "disk"))

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
-from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticCache
+from transformers.cache_utils import Cache, DynamicCache, StaticCache
 from transformers.utils import ModelOutput
 
 from unbottle.head import Embedding, Head, Knobs, Past, Prediction, Source, States
@@ -205,7 +205,7 @@ class HeadMixin(Checkpoint):
     def _valid_auto_compile_criteria(self, model_kwargs: dict[str, Any], *args: Any) -> bool:
         """A head's state that grows, as beside a static cache of sliding windows only, would compile at every step."""
         cache = model_kwargs.get("past_key_values")
-        past = find_past(cache) if isinstance(cache, (Cache, EncoderDecoderCache)) else None
+        past = find_past(cache) if isinstance(cache, Cache) else None
         grows = past is not None and not isinstance(past, StaticPast)
         return not grows and bool(super()._valid_auto_compile_criteria(model_kwargs, *args))
 
