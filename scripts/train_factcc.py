@@ -2,12 +2,14 @@
 
     python scripts/train_factcc.py --data samsum --output runs/factcc [--people mturk_cnndm.jsonl] [--base NAME]
 
-Claims are those of factcc_claims.py, of the documents of the training part. Without --base the classifier is a
+Claims are those of factcc_claims.py, of the documents of the training part; those that do not fit in `--length` tokens
+with their document are left out, because what supports them might be cut. Without --base the classifier is a
 small BERT from random weights, whose tokenizer is trained on the documents: it exercises the metric, and is no judge.
-`--base manueldeprada/FactCC` goes on from the published checkpoint for one epoch, as the paper does; any other BERT
+`--base manueldeprada/FactCC` continues from the published checkpoint for one epoch, as the paper does; any other BERT
 gets a new classification layer. The folder is what
-`unbottle eval summaries --metric factcc --factcc-model FOLDER` reads. Printed are the accuracies on claims of test
-documents, by kind of swap, and with --people (the file of QAGS) the AUC against the majority of three votes.
+`unbottle eval summaries --metrics factcc --entailment FOLDER` reads. Printed are the accuracies on claims of test
+documents, by kind of swap, and with --people (the file of QAGS) the AUC against the majority of three votes. If
+interrupted, rerun the same command to resume.
 """
 
 from __future__ import annotations
@@ -15,22 +17,26 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 import torch
+from datasets import Dataset
 from factcc_claims import Claim, claims
 from support_vs_people import read, row
-from torch.nn import functional as F
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
+    DataCollatorWithPadding,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    Trainer,
+    TrainingArguments,
 )
+from transformers.trainer_utils import get_last_checkpoint
 
 from unbottle.eval.inference import best_device
+from unbottle.eval.metrics.model_based import LONGEST_PAIR
 from unbottle.eval.proper_nouns import tagger
 from unbottle.experiments.corpora import PairCorpus, train_pair_tokenizer
 from unbottle.hf.pretrained import NO_CODE, SAFE
@@ -55,12 +61,11 @@ def classifier(base: str | None, texts: Sequence[str], length: int) -> tuple[Pre
     return BertForSequenceClassification(config), tokenizer
 
 
-def batch_of(tokenizer: PreTrainedTokenizerBase, some: Sequence[Claim], length: int, device: str) -> dict:
-    pairs = tokenizer(
-        [claim.document for claim in some], [claim.text for claim in some], truncation="longest_first",
-        max_length=length, padding=True, return_tensors="pt",
-    )  # fmt: skip
-    return dict(pairs.to(device))
+def fitting(tokenizer: PreTrainedTokenizerBase, some: Sequence[Claim], length: int) -> Dataset:
+    """Claims as token ids with their labels, without those that would be cut."""
+    pairs = tokenizer([claim.document for claim in some], [claim.text for claim in some])
+    rows = Dataset.from_dict({**pairs, "labels": [int(not claim.supported) for claim in some]})
+    return rows.filter(lambda row: len(row["input_ids"]) <= length)
 
 
 @torch.no_grad()
@@ -71,35 +76,28 @@ def support(
     model.eval()
     values: list[float] = []
     for start in range(0, len(some), 32):
-        inputs = batch_of(tokenizer, some[start : start + 32], length, str(model.device))
-        values += model(**inputs).logits.softmax(-1)[:, 0].tolist()
+        part = some[start : start + 32]
+        inputs = tokenizer(
+            [claim.document for claim in part], [claim.text for claim in part], truncation="longest_first",
+            max_length=length, padding=True, return_tensors="pt",
+        )  # fmt: skip
+        values += model(**inputs.to(model.device)).logits.softmax(-1)[:, 0].tolist()
     return values
 
 
-def train(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, some: list[Claim], args: argparse.Namespace
-) -> None:
-    """Passes over all claims in random order, AdamW, a learning rate that falls to 0."""
-    steps = args.epochs * -(-len(some) // args.batch)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 50) * (1 - step / steps))
-    done = 0
-    for epoch in range(args.epochs):
-        Random(epoch).shuffle(some)
-        for start in range(0, len(some), args.batch):
-            part = some[start : start + args.batch]
-            labels = torch.tensor([int(not claim.supported) for claim in part], device=model.device)
-            model.train()
-            logits = model(**batch_of(tokenizer, part, args.length, str(model.device))).logits
-            loss = F.cross_entropy(logits, labels)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            done += 1
-            if done % 100 == 0:
-                print(f"step {done} of {steps}, loss {loss.item():.3f}", flush=True)
+def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, args: argparse.Namespace) -> None:
+    """Passes over all claims in random order; a learning rate that rises for 100 steps and falls to 0."""
+    folder = args.output / "checkpoints"
+    arguments = TrainingArguments(
+        output_dir=str(folder), num_train_epochs=args.epochs, max_steps=args.steps, learning_rate=args.lr,
+        per_device_train_batch_size=args.batch, warmup_steps=100, bf16=args.bf16, seed=args.seed, logging_steps=100,
+        save_steps=100, save_total_limit=1, report_to="none", disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
+        train_sampling_strategy="group_by_length",
+    )  # fmt: skip
+    trainer = Trainer(
+        model=model, args=arguments, train_dataset=rows, data_collator=DataCollatorWithPadding(tokenizer),
+    )  # fmt: skip
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(folder) if folder.exists() else None)
 
 
 def main(args: argparse.Namespace) -> None:
@@ -107,17 +105,18 @@ def main(args: argparse.Namespace) -> None:
     corpus, tag = PairCorpus.read(args.data), tagger(args.tagger)
     documents = [*corpus.train["document"]][: args.documents]
     model, tokenizer = classifier(args.base, documents, args.length)
+    made = claims(documents, tag, seed=args.seed, per_document=args.per_document)
+    rows = fitting(tokenizer, made, args.length)
+    print(f"{len(made)} claims of {len(documents)} documents, {len(rows)} fit; names by {tag.description}.", flush=True)
+    train(model, tokenizer, rows, args)
     model = model.to(best_device())
-    made = claims(documents, tag, seed=args.seed)
-    print(f"{len(made)} claims of {len(documents)} documents; names by {tag.description}.")
-    train(model, tokenizer, made, args)
-    args.output.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(args.output)
     tokenizer.save_pretrained(args.output)
     held_out = claims([*corpus.test["document"]], tag, seed=args.seed)
+    longest = min(LONGEST_PAIR, model.config.max_position_embeddings)
     right = [
         (value > 0.5) == claim.supported
-        for value, claim in zip(support(model, tokenizer, held_out, args.length), held_out, strict=True)
+        for value, claim in zip(support(model, tokenizer, held_out, longest), held_out, strict=True)
     ]
     kinds = {None: "as they are"} | {claim.swap: f"{claim.swap} swapped" for claim in held_out if claim.swap}
     rows = []
@@ -127,7 +126,7 @@ def main(args: argparse.Namespace) -> None:
     print(Table(["claims of test documents", "number", "accuracy"], rows).markdown())
     if args.people is not None:
         judged = read(args.people)
-        values = support(model, tokenizer, [Claim(document=one.source, text=one.text) for one in judged], args.length)
+        values = support(model, tokenizer, [Claim(document=one.source, text=one.text) for one in judged], longest)
         print(
             Table(
                 ["against people (QAGS)", "sentences", "AUC", "95 %"], [row("this classifier", values, judged)]
@@ -143,10 +142,13 @@ if __name__ == "__main__":
     parser.add_argument("--base", help="A classifier or BERT to go on from. [a small BERT from random weights]")
     parser.add_argument("--people", type=Path, help="mturk_cnndm.jsonl of QAGS.")
     parser.add_argument("--documents", type=int, default=None)
+    parser.add_argument("--per-document", type=int, default=2, help="Sentences of a document, each with one swap.")
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=-1, help="Number of training steps. [those of --epochs]")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--lr", type=float, default=2e-4)
-    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--length", type=int, default=256, help="Tokens of a document and a claim, at most.")
+    parser.add_argument("--bf16", action="store_true", help="Train under bfloat16 autocast.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tagger", default="auto")
     main(parser.parse_args())

@@ -31,6 +31,8 @@ NAMING = {"METHOD", "MODEL", "RUN", "FILE", "DIR", "PATH", "NAME|PATH", "JSON"} 
 NOT_REFUSED = {  # a metric that cannot run says why, and the rest runs
     ("eval summaries", "entailment"),
     ("eval summaries", "mauve_model"),
+    ("reproduce", "entailment"),  # refused in tests/experiments/test_summaries.py: it takes other kinds of models
+    ("reproduce", "mauve_model"),
 }
 TYPES = {  # of a place for models: what does not belong there, and what is said
     "causal": {"seq2seq": r"is an encoder-decoder \(t5\)", "vision": r"is not a language model \(vit\)"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,3 +111,16 @@ def test_features_for_mauve(tmp_path: Path) -> None:
     assert both[0] == pytest.approx(one[0])
     with pytest.raises(ValueError, match="MAUVE model 'no/where/' cannot be loaded"):
         mauve_features(["a"], MauveOptions(model="no/where/"))
+
+
+def test_references_are_read_once_for_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[str, ...]] = []
+    monkeypatch.setattr(model_based, "mauve_features", lambda texts, options: read.append(tuple(texts)) or texts)
+    monkeypatch.setattr(model_based, "load_mauve", lambda: lambda **features: SimpleNamespace(mauve=0.5))
+    model_based._reference_features.cache_clear()
+    references = ["One true text.", "Another."]
+    for texts in (["A.", "B."], ["C.", "D."]):
+        assert model_based.mauve(texts, references, MauveOptions(model="any")) == 0.5
+    model_based.mauve(["A.", "B."], references, MauveOptions(model="other"))
+    assert read.count(("One true text.", "Another.")) == 2
+    assert read.count(("A.", "B.")) == 2

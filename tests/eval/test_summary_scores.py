@@ -167,7 +167,7 @@ def test_mauve_is_asked_for_what_was_written(monkeypatch: pytest.MonkeyPatch) ->
     assert "no interval" in score.note
     assert asked["p_features"][1] == "Anna baked cookies and will bring some to Tom tomorrow.\nTom says no."
     assert len(asked["p_features"]) == 4  # the empty one is left out
-    assert asked["q_features"] == REFERENCES
+    assert [*asked["q_features"]] == REFERENCES
 
 
 def test_other_scripts_are_seen_and_said() -> None:

@@ -32,6 +32,30 @@ def test_a_row_that_stands_twice_in_a_file_counts_once(tmp_path) -> None:
     assert len(Results(tmp_path, EXPERIMENT, SETTINGS).rows) == 1
 
 
+def test_a_row_without_a_metric_of_a_named_model_is_measured_again(tmp_path) -> None:
+    columns = (*EXPERIMENT.columns, Column("FactCC", "factcc", 3))
+    asked = replace(EXPERIMENT, columns=columns, models={"factcc": "mine"})
+    results = Results(tmp_path, asked, SETTINGS)
+    before = row("softmax", 0, 10.0)
+    by_mine, by_other = (
+        replace(before, metrics={"perplexity": 10.0, "factcc": value, "models": {"factcc": model}})
+        for value, model in ((0.25, "mine"), (0.5, "other"))
+    )
+    results.add(before)
+    assert before.key not in results
+    assert before.key in Results(tmp_path, EXPERIMENT, SETTINGS)
+    results.add(by_other)
+    assert before.key not in results
+    results.add(by_mine)
+    results.add(by_other)  # too late
+    assert before.key in results
+    assert results.rows == [by_mine]
+    assert "Computed with a model: FactCC: mine." in (tmp_path / "table.md").read_text(encoding="utf-8")
+    diverged = replace(row("softmax+c", 0, 1.0), metrics={"broken": "at step 3"})
+    results.add(diverged)
+    assert diverged.key in results
+
+
 def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:
     results = Results(tmp_path, EXPERIMENT, SETTINGS)
     for each in (row("softmax+c", 0, 9.0), row("softmax", 0, 10.0), row("softmax", 1, 12.0)):

@@ -3,12 +3,18 @@
 import json
 import math
 import random
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from byte_pairs import byte_pairs
+from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from unbottle.cli.main import main
 from unbottle.data.sources import SAMPLE, Part
-from unbottle.experiments import load_experiment
+from unbottle.experiments import load_experiment, summary_tables, workspace
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paper import COLUMNS, SUMMARIES
 from unbottle.experiments.results import ResultRow, Results
@@ -159,6 +165,71 @@ def test_what_is_done_is_not_done_again(done, pairs, monkeypatch, capsys) -> Non
     assert capsys.readouterr().out.splitlines()[-1] == f"Written to {done[1] / 'summarization-samsum'}"
 
 
+def test_metrics_of_models_are_added_to_rows_that_lack_them(done, pairs, tmp_path, monkeypatch, capsys) -> None:
+    """From the summaries that exist; a row that has them is left alone."""
+    rows = ("--size", "T5", "--method", "softmax", "--method", "pg")
+    features = saved_bert(BertModel, tmp_path / "features")
+    classifier = saved_bert(BertForSequenceClassification, tmp_path / "classifier")
+    judges = ("--mauve-model", features, "--entailment", classifier)
+    folders = (done[0], tmp_path / "results")
+    assert reproduce(pairs, folders, *rows) == 0
+    before = results(folders)["rows"]
+    monkeypatch.setitem(sys.modules, "mauve", None)
+    assert reproduce(pairs, folders, *rows, *judges) == 2  # at once
+    assert "pip install mauve-text" in capsys.readouterr().err
+    monkeypatch.setitem(
+        sys.modules, "mauve", SimpleNamespace(compute_mauve=lambda **features: SimpleNamespace(mauve=0.25))
+    )
+    monkeypatch.setattr("unbottle.eval.metrics.model_based.mauve_implementation", lambda options: "stub")
+    monkeypatch.setattr(workspace, "train_summarize", lambda *args, **options: pytest.fail("trained again"))
+    assert reproduce(pairs, folders, *rows, *judges) == 0
+    after = results(folders)["rows"]
+    for one, other in zip(before, after, strict=True):
+        found = other["found"]
+        kept = {name: value for name, value in found.items() if name not in HEAVY}
+        changed = {"models": {}, "intervals": {**found["intervals"]}}
+        changed["intervals"].pop("factcc", None)
+        assert timeless(kept | changed) == timeless(one["found"])
+        assert found["mauve"] == 0.25
+        assert 0 <= found["factcc"] <= 1
+        assert found["models"] == {"mauve": "features", "factcc": "classifier"}
+    text = (folders[1] / "summarization-samsum" / "table.md").read_text(encoding="utf-8")
+    assert "Computed with a model: FactCC: classifier, MAUVE: features." in text
+    monkeypatch.setattr(summary_tables, "score_examples", lambda *args, **options: pytest.fail("scored again"))
+    assert reproduce(pairs, folders, *rows, *judges) == 0
+    assert reproduce(pairs, folders, *judges, name="t5-size-curve") == 2
+    assert "only for summarization" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "weights", "message"),
+    [
+        ("--mauve-model", False, "MAUVE model '.*' cannot be loaded"),
+        ("--entailment", False, "entailment model '.*' cannot be loaded"),
+        ("--entailment", True, "has no trained classifier: its file lacks"),
+    ],
+)
+def test_models_that_cannot_be_used_are_refused_at_once(
+    option, weights, message, pairs, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setitem(sys.modules, "mauve", SimpleNamespace(compute_mauve=None))
+    folders = (tmp_path / "work", tmp_path / "results")
+    given = saved_bert(BertModel, tmp_path / "bert")
+    if not weights:
+        (tmp_path / "bert" / "model.safetensors").unlink()
+    assert reproduce(pairs, folders, option, given) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not folders[0].exists()
+
+
+def saved_bert(architecture, folder: Path) -> str:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    labels = {0: "CORRECT", 1: "INCORRECT"}
+    architecture(BertConfig(vocab_size=300, pad_token_id=0, id2label=labels, **sizes)).save_pretrained(folder)
+    byte_pairs().save_pretrained(folder)
+    return str(folder)
+
+
 def test_the_curve_takes_the_same_models_and_a_wider_one(done, pairs, capsys) -> None:
     assert reproduce(pairs, done, "--method", "softmax", "--method", "ps", name="t5-size-curve") == 0
     rows = results(done, "t5-size-curve-samsum")["rows"]
@@ -174,8 +245,6 @@ def test_the_curve_takes_the_same_models_and_a_wider_one(done, pairs, capsys) ->
 
 def test_a_stopped_run_keeps_its_rows_and_its_summaries(done, pairs, tmp_path, monkeypatch) -> None:
     """Killed while the second of two rows writes: the first is kept, and so is the batch that was written."""
-    from unbottle.experiments import summary_tables
-
     whole = {row["method"]: row["found"] for row in results(done)["rows"] if row["size"] == "T5"}
     write, folders = summary_tables.write_summaries, (tmp_path / "work", tmp_path / "results")
     kept = tmp_path / "work" / "rows" / "T5" / "pg-0" / "predictions.jsonl"

@@ -40,6 +40,7 @@ unbottle reproduce analogy --model smollm2 --train lora --contexts 50
 unbottle reproduce table1 --preset tiny
 unbottle reproduce order-bias --preset paper --dry-run
 unbottle reproduce summarization --preset cpu --data samsum --size T5 --threads 1
+unbottle reproduce summarization --data samsum --mauve-model gpt2-large --entailment manueldeprada/FactCC
 unbottle reproduce t5-size-curve --preset paper --data cnn_dailymail
 """
 COMPARE_EXAMPLES = """
@@ -90,6 +91,12 @@ def reproduce(
     ] = None,
     contexts: Annotated[
         int | None, option("N", "analogy: contexts of each relation, kind and part. [the preset's]", min=2)
+    ] = None,
+    mauve_model: Annotated[
+        str | None, option("MODEL", "summarization: measure MAUVE too, with features of this model, hub or folder.")
+    ] = None,
+    entailment: Annotated[
+        str | None, option("MODEL", "summarization: measure FactCC too, with this classifier, hub or folder.")
     ] = None,
     seeds: Seeds = 1,
     work: Annotated[
@@ -152,6 +159,11 @@ def reproduce(
         settings, name = settings.on_model(model, train=train), f"{Path(model).name}-{train}"
         command = f"unbottle reproduce {experiment} --preset {preset} --model {Path(model).name} --train {train}"
         table = replace(table, command=command + (f" --contexts {contexts}" if contexts else ""))
+    judges = [judge for judge in (mauve_model, entailment) if judge is not None]
+    if judges and experiment != "summarization":
+        raise ValueError(f"--mauve-model, --entailment: only for summarization, not for {experiment}.")
+    if judges and not dry_run:
+        check_model(*judges)
     methods, sizes = table.select_methods(settings, method or ()), table.select_sizes(settings, size or ())
     data = data or settings.data
     suffix = table.workspace.suffix(data)
@@ -167,6 +179,10 @@ def reproduce(
 
     if model is not None:
         settings = replace(settings, backbones={size: Backbone(pretrained=fetched(model)) for size in sizes})
+    if judges:
+        from unbottle.experiments.summary_tables import with_models
+
+        table = with_models(table, mauve=mauve_model and fetched(mauve_model), factcc=entailment)
 
     summarizes = not isinstance(settings, LanguagePreset)
     with one_line_warnings(), progress() as report, ExitStack() as stack:

@@ -22,6 +22,7 @@ from unbottle.files import file_lock, read_json, write_text
 from unbottle.tables import Estimate, Table
 
 BROKEN = "broken"  # the only metric of a row whose training diverged: why
+MODELS = "models"  # beside the metrics of a row: metric -> the model that computed it, for those that load one
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class ResultRow:
     @property
     def is_broken(self) -> bool:
         return BROKEN in self.metrics
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        models: Mapping[str, str] = self.metrics.get(MODELS, {})
+        return models
 
     @classmethod
     def from_json(cls, row: Json) -> ResultRow:
@@ -99,6 +105,7 @@ class Experiment:
     sizes: Callable[[Any], Sequence[str]] = lambda preset: [*preset.backbones][:1]
     finish: Finish | None = None
     plot: Plot | None = None
+    models: Mapping[str, str] = field(default_factory=dict)  # a row without a metric by its model is measured again
     note: str = ""
     command: str = ""  # the command that runs it; empty: unbottle reproduce
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -157,7 +164,9 @@ class Results:
         self._read()
 
     def __contains__(self, key: RowKey) -> bool:
-        return any(row.key == key for row in self.rows)
+        """Whether a row is done: it has the metrics of all models that are asked for, or its training diverged."""
+        wanted = self.experiment.models.items()
+        return any(row.key == key and (row.is_broken or wanted <= row.models.items()) for row in self.rows)
 
     def refresh(self) -> Results:
         """Read what other processes have written meanwhile."""
@@ -170,7 +179,7 @@ class Results:
             self._read()
             if row.key in self:
                 return  # another process was faster
-            self.rows.append(row)
+            self.rows = [*(other for other in self.rows if other.key != row.key), row]
             self.together = {}  # of fewer rows
             self._write()
 
@@ -198,6 +207,9 @@ class Results:
         seeds = sorted({row.seed for row in self.rows})
         error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
         parts += [self.experiment.note] if self.experiment.note else []
+        titles = {column.key: column.title for column in self.experiment.columns}
+        models = {f"{titles[name]}: {model}" for row in self.rows for name, model in row.models.items()}
+        parts += [f"Computed with a model: {', '.join(sorted(models))}."] if models else []
         hardware, settings = machine(), self.settings
         versions = ", ".join(f"{name} {version}" for name, version in hardware["versions"].items())
         command = self.experiment.command or (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -13,22 +14,28 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.data.sources import read_rows
 from unbottle.eval import Documents, Examples, score_examples, summary_loss, tagger, write_summaries
+from unbottle.eval.metrics.metric import EntailmentOptions, MauveOptions, SummaryScoreOptions
+from unbottle.eval.metrics.model_based import label_of, load_classifier, load_mauve, mauve_features
 from unbottle.experiments.figures import MetricPanels, plot_size_curve
 from unbottle.experiments.language_tables import forward_times, num_parameters
 from unbottle.experiments.paper import SUMMARIES
-from unbottle.experiments.presets import Json
-from unbottle.experiments.results import Column, Experiment, RowKey
+from unbottle.experiments.presets import Json, without_path
+from unbottle.experiments.results import MODELS, Column, Experiment, RowKey
 from unbottle.experiments.workspace import EvalWindows, SummaryWorkspace
 
 ROWS = tuple(SUMMARIES["samsum"]["T5-Small"])
 CURVE = tuple(SUMMARIES["cnn_dailymail"]["T5-Base"])  # what the paper has for both sizes
 PADDED = 128  # the paper's labels are padded to so many tokens
+MAUVE, FACTCC = "mauve", "factcc"  # metrics that load a model
 MODEL, REFERENCE, SOURCE = "model", "reference", "source"  # parts of the table
 
 
-def measure_summaries(workspace: SummaryWorkspace, row: RowKey) -> Json:
+def measure_summaries(
+    workspace: SummaryWorkspace, row: RowKey, *, options: SummaryScoreOptions | None = None, more: Sequence[str] = ()
+) -> Json:
     """Train a row, then measure the loss of the reference summaries, the time of a forward pass, and the scores of
-    generated summaries."""
+    generated summaries: those of the preset, and `more`."""
+    options = options or SummaryScoreOptions()
     model, tokenizer = workspace.load(workspace.trained_model(*row)), workspace.tokenizer_of(row.size)
     metrics = loss_metrics(workspace, model, tokenizer) | time_metrics(workspace, model, row.size)
     rows = [*islice(workspace.corpus.test, workspace.preset.test_pairs)]
@@ -37,8 +44,9 @@ def measure_summaries(workspace: SummaryWorkspace, row: RowKey) -> Json:
     write_summaries(model, tokenizer, documents, decoding, path, report=workspace.labelled("generating"))
     scores = score_examples(
         Examples.of(read_rows(path), needed=("id", "document", "summary")),
-        metrics=workspace.preset.metrics,
+        metrics=(*workspace.preset.metrics, *more),
         tagger=tagger(),
+        options=options,
         report=workspace.labelled("scoring"),
     )
     scored = scores.metrics.items()
@@ -48,7 +56,30 @@ def measure_summaries(workspace: SummaryWorkspace, row: RowKey) -> Json:
         "not measured": {name: score.why for name, score in scored if score.value is None},
         "summaries": len(rows),
         "tagger": scores.tagger,
+        MODELS: {name: model for name, model in models_of(options).items() if scores.value(name) is not None},
     }
+
+
+def models_of(options: SummaryScoreOptions) -> dict[str, str]:
+    """The models that metrics load, without paths of this machine."""
+    return {MAUVE: str(without_path(options.mauve.model)), FACTCC: str(without_path(options.entailment.model))}
+
+
+def with_models(experiment: Experiment, *, mauve: str | None, factcc: str | None) -> Experiment:
+    """The experiment with MAUVE, FactCC or both, computed with these models; rows that lack them are measured again.
+
+    A model that cannot be used raises ValueError here, before anything is trained.
+    """
+    options, asked = SummaryScoreOptions(), {MAUVE: mauve, FACTCC: factcc}
+    if mauve is not None:
+        options = replace(options, mauve=MauveOptions(model=mauve))
+        load_mauve()
+        mauve_features(["Any text."], options.mauve)
+    if factcc is not None:
+        options = replace(options, entailment=EntailmentOptions(model=factcc))
+        label_of(load_classifier(factcc)[0].config, options.entailment)
+    models = {name: model for name, model in models_of(options).items() if asked[name] is not None}
+    return replace(experiment, measure=partial(measure_summaries, options=options, more=tuple(models)), models=models)
 
 
 def measure_loss(workspace: SummaryWorkspace, row: RowKey) -> Json:
@@ -112,8 +143,8 @@ SUMMARIZATION = Experiment(
         Column("P Ratio", "p-ratio", 3, REFERENCE),
         Column("CIDEr", "cider", 3, REFERENCE),
         Column("NIST", "nist", 3, REFERENCE),
-        Column("MAUVE", "mauve", 3, REFERENCE),
-        Column("FactCC", "factcc", 3, SOURCE),
+        Column("MAUVE", MAUVE, 3, REFERENCE),
+        Column("FactCC", FACTCC, 3, SOURCE),
         Column("Support", "support", 3, SOURCE),
         Column("Copy rate", "copy-rate", 3, SOURCE),
         Column("Copy density", "copy-density", 2, SOURCE),

@@ -165,23 +165,33 @@ def mauve(texts: Sequence[str], references: Sequence[str], options: MauveOptions
 
     A line ends after each sentence, as in the paper. The feature of a text is the last hidden state of its last token.
     """
+    compute_mauve = load_mauve()
+    generated, true = (
+        tuple(text for text in ("\n".join(sentences(text)) for text in group) if text) for group in (texts, references)
+    )
+    if min(len(generated), len(true)) < 2:
+        raise ValueError(
+            f"MAUVE compares sets of texts: {len(generated)} summaries and {len(true)} references are too few."
+        )
+    features = {"p_features": mauve_features(generated, options), "q_features": _reference_features(true, options)}
+    return float(compute_mauve(**features, seed=options.seed, verbose=False).mauve)
+
+
+def load_mauve() -> Callable[..., Any]:
+    """The authors' function, or a ValueError if their package is not installed."""
     try:
         from mauve import compute_mauve
     except ImportError as error:
         raise ValueError(
             "MAUVE needs the package mauve-text, which is not installed: pip install mauve-text (GPLv3)."
         ) from error
-    generated, true = (
-        [text for text in ("\n".join(sentences(text)) for text in group) if text] for group in (texts, references)
-    )
-    if min(len(generated), len(true)) < 2:
-        raise ValueError(
-            f"MAUVE compares sets of texts: {len(generated)} summaries and {len(true)} references are too few."
-        )
-    features = mauve_features([*generated, *true], options)
-    size = len(generated)
-    result = compute_mauve(p_features=features[:size], q_features=features[size:], seed=options.seed, verbose=False)
-    return float(result.mauve)
+    function: Callable[..., Any] = compute_mauve
+    return function
+
+
+@functools.lru_cache(maxsize=1)  # the same for all runs on a data set
+def _reference_features(texts: tuple[str, ...], options: MauveOptions) -> np.ndarray:
+    return mauve_features(texts, options)
 
 
 def mauve_features(texts: Sequence[str], options: MauveOptions) -> np.ndarray:
