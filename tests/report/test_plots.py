@@ -8,7 +8,8 @@ from unbottle.tables import Estimate
 def test_plots(tmp_path) -> None:
     plot = pytest.importorskip("unbottle.report.plots")
     one, two = Estimate.of([1.0, 1.2]), Estimate.of([0.9])
-    plot.dots({"Softmax + Mi": one, "C": two}, tmp_path / "dots.png", label="perplexity", mark="Softmax + Mi")
+    panel = plot.Panel(title="perplexity", values={"Softmax + Mi": one, "C": two}, paper={"paper": {"C": 1.1}})
+    plot.panels([panel] * 5, tmp_path / "panels.png", title="Results", label="%", zero=True)
     lines = {"Softmax + Mi": [(1.0, one)], "C": [(1.0, one), (10.0, two)]}
     for paper in ({}, {"C": [(124.0, two)]}):
         plot.curves(lines, paper, tmp_path / f"curves{len(paper)}.png", title="Loss", x="size", y="loss")

@@ -23,7 +23,7 @@ from unbottle.eval import Perplexity, perplexity, tagger
 from unbottle.eval.logit_rank import effective_rank, gradient_share
 from unbottle.eval.perplexity import likely_tokens
 from unbottle.experiments.corpora import content_hash, read_windows
-from unbottle.experiments.figures import plot_perplexities
+from unbottle.experiments.figures import MetricPanels
 from unbottle.experiments.language_tables import GROUPS, num_parameters, order_metrics
 from unbottle.experiments.paired import differences_to
 from unbottle.experiments.presets import CONTENT, Backbone, Json, Preset
@@ -313,6 +313,11 @@ COLUMNS = (
     Column("directions", "directions", 0, "other"),
     Column("gradient", "gradient", 2, "other"),
 )
+PANELS = {  # gain and cost
+    "perplexity": ("perplexity", ()),
+    "of words of the context": ("context", ()),
+    "training time": ("cpu", ()),
+}
 TRAINED = {
     "head": "only the head is trained",
     "all": "all weights are trained",
@@ -332,7 +337,7 @@ def comparison_experiment(
         columns=COLUMNS,
         workspace=CompareWorkspace,
         finish=lambda workspace, rows: differences_to(baseline, rows),
-        plot=partial(plot_perplexities, baseline=baseline),
+        plot=MetricPanels(title, PANELS, baseline=baseline),
         note=NOTE.format(lr=lr, baseline=RowSpec.parse(baseline).title),
         command=command,
     )

@@ -23,17 +23,6 @@ from unbottle.experiments.row_spec import RowSpec
 from unbottle.tables import Estimate
 
 
-def plot_perplexities(rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, *, baseline: str) -> None:
-    """A dot for each method, with its standard error, beside the baseline."""
-    from unbottle.report import plots
-
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        values.setdefault(RowSpec.parse(row.method).title, []).append(row.metrics["perplexity"])
-    estimates = {name: Estimate.of(numbers) for name, numbers in values.items()}
-    plots.dots(estimates, path, label="perplexity", mark=RowSpec.parse(baseline).title)
-
-
 @dataclass(frozen=True)
 class MetricPanels:
     """A panel for each metric (title: key, the paper's columns): each method's difference to the baseline in percent.
@@ -49,6 +38,7 @@ class MetricPanels:
     def __call__(self, rows: Sequence[ResultRow], path: Path, paper: PaperNumbers) -> None:
         from unbottle.report.plots import Panel, panels
 
+        rows = [row for row in rows if RowSpec.parse(row.method).method is not None]  # "plain" would set the scale
         baseline = self.baseline if any(row.method == self.baseline for row in rows) else None
         sizes = {row.size for row in rows}
 

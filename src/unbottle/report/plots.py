@@ -1,4 +1,4 @@
-"""Plots of results: methods beside a reference, loss against size, metrics in panels, and options of a list."""
+"""Plots of results: loss against size, metrics in panels, and options of a list."""
 
 from __future__ import annotations
 
@@ -14,23 +14,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullLocator
 
-from unbottle.report.palette import PARTITIONS, SERIES
+from unbottle.report.palette import SERIES
 from unbottle.tables import Estimate
 
 GREY = "#b8bec6"
 MARKERS = ("D", "s", "^")  # of the paper's points, one for each of its columns
 WIDEST = 4  # panels beside each other
-
-
-def dots(values: Mapping[str, Estimate], path: Path, *, label: str, mark: str | None = None) -> None:
-    """One dot for each method, with its standard error; a line marks the reference."""
-    figure, axes = plt.subplots(figsize=(7.5, 0.32 * len(values) + 1.2), layout="constrained")
-    heights = {name: -place for place, name in enumerate(values)}
-    _estimates(axes, values, heights, color=PARTITIONS["PE"].light)
-    if mark is not None and mark in values:
-        axes.axvline(values[mark].mean, color=GREY, linewidth=1, zorder=0)
-    axes.set_xlabel(label)
-    _save(figure, path)
 
 
 Curve = Sequence[tuple[float, Estimate]]
