@@ -50,7 +50,7 @@ def test_a_row_without_a_metric_of_a_named_model_is_measured_again(tmp_path) -> 
     results.add(by_other)  # too late
     assert before.key in results
     assert results.rows == [by_mine]
-    assert "Computed with a model: FactCC: mine." in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert "FactCC by mine." in (tmp_path / "table.md").read_text(encoding="utf-8")
     diverged = replace(row("softmax+c", 0, 1.0), metrics={"broken": "at step 3"})
     results.add(diverged)
     assert diverged.key in results

@@ -14,6 +14,8 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from unbottle.cli.main import main
 from unbottle.data.sources import SAMPLE, Part
+from unbottle.eval import proper_nouns
+from unbottle.eval.proper_nouns import Capitals
 from unbottle.experiments import load_experiment, summary_tables, workspace
 from unbottle.experiments.corpora import PairCorpus
 from unbottle.experiments.paper import COLUMNS, SUMMARIES
@@ -194,11 +196,35 @@ def test_metrics_of_models_are_added_to_rows_that_lack_them(done, pairs, tmp_pat
         assert 0 <= found["factcc"] <= 1
         assert found["models"] == {"mauve": "features", "factcc": "classifier"}
     text = (folders[1] / "summarization-samsum" / "table.md").read_text(encoding="utf-8")
-    assert "Computed with a model: FactCC: classifier, MAUVE: features." in text
+    assert "FactCC by classifier. MAUVE by features. Proper nouns by rules: capital letters" in text
     monkeypatch.setattr(summary_tables, "score_examples", lambda *args, **options: pytest.fail("scored again"))
     assert reproduce(pairs, folders, *rows, *judges) == 0
     assert reproduce(pairs, folders, *judges, name="t5-size-curve") == 2
     assert "only for summarization" in capsys.readouterr().err
+
+
+def test_a_tagger_that_is_named_is_used_and_rows_of_another_are_measured_again(
+    done, pairs, tmp_path, monkeypatch, capsys
+) -> None:
+    class Everything(Capitals):
+        description = "a test, which calls every word a name"
+
+        def __call__(self, text: str) -> list[tuple[int, int]]:
+            return [match.span() for match in re.finditer(r"\w+", text)]
+
+    rows, folders = ("--size", "T5", "--method", "softmax"), (done[0], tmp_path)
+    assert reproduce(pairs, folders, *rows) == 0
+    (before,) = results(folders)["rows"]
+    assert reproduce(pairs, folders, *rows, "--tagger", "spacy:no/such/folder") == 2
+    assert "no spaCy" in capsys.readouterr().err
+    monkeypatch.setattr(proper_nouns, "Spacy", lambda model: Everything())
+    assert reproduce(pairs, folders, *rows, "--tagger", "spacy:anywhere") == 0
+    (row,) = results(folders)["rows"]
+    assert row["found"]["tagger"] == Everything.description
+    assert row["found"]["p-ratio"] != before["found"]["p-ratio"]
+    assert f"Proper nouns by {Everything.description}." in capsys.readouterr().out
+    assert reproduce(pairs, folders, "--tagger", "rules", name="t5-size-curve") == 2
+    assert "only for table3 and summarization" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from unbottle.progress import one_line_warnings, progress
 
 TEMPLATES = ("public", "own")
 PRESETS = ("paper", "cpu", "tiny")
+TAGGED = ("table3", "summarization")  # experiments that look for proper nouns
 REPRODUCE_EXAMPLES = """
 unbottle reproduce table1 --preset cpu --data wikitext-2
 unbottle reproduce table1 --preset cpu --data wikitext-2 --seeds 3 --output results/cpu
@@ -98,6 +99,14 @@ def reproduce(
     entailment: Annotated[
         str | None, option("MODEL", "summarization: measure FactCC too, with this classifier, hub or folder.")
     ] = None,
+    tagger: Annotated[
+        str | None,
+        option(
+            "TAGGER",
+            "table3, summarization: tagger of proper nouns: auto, spacy, spacy:PATH, nltk or rules. "
+            "[auto; preset paper: spacy]",
+        ),
+    ] = None,
     seeds: Seeds = 1,
     work: Annotated[
         Path | None, option("DIR", "Folder for trained models. [runs/reproduce-PRESET, -PRESET-DATA or -MODEL-WHAT]")
@@ -164,6 +173,10 @@ def reproduce(
         raise ValueError(f"--mauve-model, --entailment: only for summarization, not for {experiment}.")
     if judges and not dry_run:
         check_model(*judges)
+    if tagger is not None and experiment not in TAGGED:
+        raise ValueError(f"--tagger {tagger}: only for {' and '.join(TAGGED)}, not for {experiment}.")
+    if experiment in TAGGED and preset == "paper":
+        tagger = tagger or "spacy"  # the paper's
     methods, sizes = table.select_methods(settings, method or ()), table.select_sizes(settings, size or ())
     data = data or settings.data
     suffix = table.workspace.suffix(data)
@@ -179,6 +192,10 @@ def reproduce(
 
     if model is not None:
         settings = replace(settings, backbones={size: Backbone(pretrained=fetched(model)) for size in sizes})
+    if tagger is not None:
+        from unbottle.eval.proper_nouns import tagger as tagger_of
+
+        table = replace(table, models={"tagger": tagger_of(tagger).description})
     if judges:
         from unbottle.experiments.summary_tables import with_models
 
@@ -192,6 +209,7 @@ def reproduce(
             if model is not None:
                 stack.enter_context(language_model(name, config))
         workspace = table.workspace(work, settings, data, progress=report, threads=threads)
+        workspace.tagger = tagger or workspace.tagger
         rows_to_run = table.rows(settings, range(seeds), methods=methods, sizes=sizes)
         try:
             results = run_experiment(table, workspace, output / f"{experiment}{variant}{suffix}", rows_to_run)
@@ -323,6 +341,7 @@ def compare(
         config = config_of_model(path, encoder_decoder=pairs is not None)
         workspace = workspace_class(work, preset, data, progress=report, threads=threads)
         workspace.keep_models = keep_models
+        workspace.tagger = tagger or workspace.tagger
         with language_model(path, config):
             results = run(workspace, output, rows, seeds=range(seeds), command=command)
     show(results.markdown())

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -77,6 +78,7 @@ def _starts_sentence(text: str, before: int, start: int) -> bool:
 
 SPACY_MODEL = "en_core_web_sm"
 NLTK_TAGGER = "averaged_perceptron_tagger_eng"
+CACHED = 4096  # texts
 TAGGERS = ("auto", "spacy", "spacy:PATH", "nltk", "rules", "identifiers")
 PIECE = re.compile(r"\w+|[^\w\s]")
 
@@ -111,8 +113,13 @@ class Spacy:
         used = f"{meta['lang']}_{meta['name']} {meta['version']}"
         self.description = f"spacy {spacy.__version__}, model {used}: PROPN"
 
+        self._spans = lru_cache(maxsize=CACHED)(self._tag)  # a document is asked for once for every summary of it
+
     def __call__(self, text: str) -> list[Span]:
-        return [(token.idx, token.idx + len(token)) for token in self.pipeline(text) if token.pos_ == "PROPN"]
+        return [*self._spans(text)]
+
+    def _tag(self, text: str) -> tuple[Span, ...]:
+        return tuple((token.idx, token.idx + len(token)) for token in self.pipeline(text) if token.pos_ == "PROPN")
 
 
 class Nltk:

@@ -24,13 +24,13 @@ from unbottle.eval.completion import FILE as COMPLETIONS
 from unbottle.eval.completion import CompletionConfig, CompletionRow, completion, read_completions, scores
 from unbottle.eval.next_words import PROMPTS, probe
 from unbottle.eval.order_bias import order_bias
-from unbottle.eval.proper_nouns import tagger
+from unbottle.eval.proper_nouns import Tagger, tagger
 from unbottle.experiments import paper
 from unbottle.experiments.corpora import Sentences
 from unbottle.experiments.figures import MetricPanels, listed_options, plot_options, plot_size_curve
 from unbottle.experiments.paper import ANY, SMALL
 from unbottle.experiments.presets import Json
-from unbottle.experiments.results import Column, Experiment, ResultRow, RowKey, of_backbone
+from unbottle.experiments.results import TAGGER, Column, Experiment, ResultRow, RowKey, of_backbone
 from unbottle.experiments.workspace import LanguageWorkspace
 
 CURVE = ("softmax", "softmax+mi", "mos+mi", "ps+mi", "softmax+cpr:20,100+mi")
@@ -277,22 +277,23 @@ def measure_completion(workspace: LanguageWorkspace, row: RowKey) -> Json:
     output = folder.parent / ("completion" if preset.draws == 1 else f"completion-{preset.draws}")
     model = workspace.load(folder)
     report = workspace.labelled("generating")
-    result = completion(model, tokenizer, [text], tagger=tagger(), config=config, output=output, report=report)
+    tag = tagger(workspace.tagger)
+    result = completion(model, tokenizer, [text], tagger=tag, config=config, output=output, report=report)
     return {
         **result.scores["all"],
-        "intervals": completion_intervals(output / COMPLETIONS, seed=row.seed),
-        "tagger": result.tagger,
+        "intervals": completion_intervals(output / COMPLETIONS, tag, seed=row.seed),
+        TAGGER: result.tagger,
         "continuations": result.continuations,
     }
 
 
-def completion_intervals(path: Path, *, seed: int) -> dict[str, tuple[float, float] | None]:
+def completion_intervals(path: Path, tag: Tagger, *, seed: int) -> dict[str, tuple[float, float] | None]:
     """95 % bootstrap intervals of the metrics, over the excerpts: continuations of one excerpt stay together."""
     _, rows = read_completions(path)
     by_excerpt: dict[int, list[CompletionRow]] = {}
     for row in rows:
         by_excerpt.setdefault(row["sample"], []).append(row)
-    excerpts = [scores(members, tagger()) for members in by_excerpt.values()]
+    excerpts = [scores(members, tag) for members in by_excerpt.values()]
     return {
         name: interval(RatioStatistic.mean([excerpt[name] for excerpt in excerpts]), Resampling(seed=seed))
         for name in ("R1", "R1C", "R1P", "R1PC", "R2")

@@ -23,6 +23,7 @@ from unbottle.tables import Estimate, Table
 
 BROKEN = "broken"  # the only metric of a row whose training diverged: why
 MODELS = "models"  # beside the metrics of a row: metric -> the model that computed it, for those that load one
+TAGGER = "tagger"  # likewise: what found the proper nouns
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ class ResultRow:
 
     @property
     def models(self) -> Mapping[str, str]:
-        models: Mapping[str, str] = self.metrics.get(MODELS, {})
-        return models
+        """What the metrics of the row depend on beside its own model: metric -> model, and the tagger of names."""
+        tagger = {TAGGER: self.metrics[TAGGER]} if self.metrics.get(TAGGER) else {}
+        return {**self.metrics.get(MODELS, {}), **tagger}
 
     @classmethod
     def from_json(cls, row: Json) -> ResultRow:
@@ -105,7 +107,7 @@ class Experiment:
     sizes: Callable[[Any], Sequence[str]] = lambda preset: [*preset.backbones][:1]
     finish: Finish | None = None
     plot: Plot | None = None
-    models: Mapping[str, str] = field(default_factory=dict)  # a row without a metric by its model is measured again
+    models: Mapping[str, str] = field(default_factory=dict)  # as of a row: rows that have others are measured again
     note: str = ""
     command: str = ""  # the command that runs it; empty: unbottle reproduce
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -207,9 +209,9 @@ class Results:
         seeds = sorted({row.seed for row in self.rows})
         error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
         parts += [self.experiment.note] if self.experiment.note else []
-        titles = {column.key: column.title for column in self.experiment.columns}
-        models = {f"{titles[name]}: {model}" for row in self.rows for name, model in row.models.items()}
-        parts += [f"Computed with a model: {', '.join(sorted(models))}."] if models else []
+        titles = {column.key: column.title for column in self.experiment.columns} | {TAGGER: "Proper nouns"}
+        models = {f"{titles[name]} by {model}." for row in self.rows for name, model in row.models.items()}
+        parts += [" ".join(sorted(models))] if models else []
         hardware, settings = machine(), self.settings
         versions = ", ".join(f"{name} {version}" for name, version in hardware["versions"].items())
         command = self.experiment.command or (

@@ -20,7 +20,7 @@ from unbottle.experiments.figures import MetricPanels, plot_size_curve
 from unbottle.experiments.language_tables import forward_times, num_parameters
 from unbottle.experiments.paper import SUMMARIES
 from unbottle.experiments.presets import Json, without_path
-from unbottle.experiments.results import MODELS, Column, Experiment, RowKey
+from unbottle.experiments.results import MODELS, TAGGER, Column, Experiment, RowKey
 from unbottle.experiments.workspace import EvalWindows, SummaryWorkspace
 
 ROWS = tuple(SUMMARIES["samsum"]["T5-Small"])
@@ -45,7 +45,7 @@ def measure_summaries(
     scores = score_examples(
         Examples.of(read_rows(path), needed=("id", "document", "summary")),
         metrics=(*workspace.preset.metrics, *more),
-        tagger=tagger(),
+        tagger=tagger(workspace.tagger),
         options=options,
         report=workspace.labelled("scoring"),
     )
@@ -55,7 +55,7 @@ def measure_summaries(
         "intervals": {name: [score.low, score.high] for name, score in scored if score.low is not None},
         "not measured": {name: score.why for name, score in scored if score.value is None},
         "summaries": len(rows),
-        "tagger": scores.tagger,
+        TAGGER: scores.tagger,
         MODELS: {name: model for name, model in models_of(options).items() if scores.value(name) is not None},
     }
 
@@ -79,7 +79,8 @@ def with_models(experiment: Experiment, *, mauve: str | None, factcc: str | None
         options = replace(options, entailment=EntailmentOptions(model=factcc))
         label_of(load_classifier(factcc)[0].config, options.entailment)
     models = {name: model for name, model in models_of(options).items() if asked[name] is not None}
-    return replace(experiment, measure=partial(measure_summaries, options=options, more=tuple(models)), models=models)
+    measure = partial(measure_summaries, options=options, more=tuple(models))
+    return replace(experiment, measure=measure, models={**experiment.models, **models})
 
 
 def measure_loss(workspace: SummaryWorkspace, row: RowKey) -> Json:

@@ -73,6 +73,7 @@ class Workspace(ABC):
     auto_class: ClassVar[type[AutoModelForCausalLM | AutoModelForSeq2SeqLM]]
     settings_file: ClassVar[str] = "lab.json"
     preset: Preset
+    tagger: str = "auto"  # of proper nouns
 
     def __init__(
         self, folder: Path, preset: Preset, data: str, *, progress: Progress = silent, threads: int | None = None
