@@ -18,7 +18,7 @@ from cases import Case, random_shape
 from contract import agree
 
 from unbottle.cli.main import main
-from unbottle.experiments import EXPERIMENTS
+from unbottle.experiments import EXPERIMENTS, Entry
 from unbottle.head.partition import PARTITIONS
 from unbottle.method import LETTERS
 
@@ -232,7 +232,7 @@ def test_your_first_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     module = types.ModuleType("unbottle.experiments.head_sizes")
     exec(compile(experiment, "CONTRIBUTING.md", "exec"), vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    for name, entry in eval(f"{{{line}}}").items():
+    for name, entry in eval(f"{{{line}}}", {"Entry": Entry}).items():
         monkeypatch.setitem(EXPERIMENTS, name, entry)
     text = tmp_path / "text.txt"
     text.write_text("\n".join(f"Anna met {name} near the river ." for name in ("Boris", "Clara") * 900), "utf-8")

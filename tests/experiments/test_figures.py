@@ -46,15 +46,26 @@ def test_differences_are_taken_seed_by_seed_and_untrained_models_left_out(drawn:
     assert gain["Softmax + Mi"].mean == 0
     assert cost["Softmax + C + Mi"].mean == pytest.approx(20)
     assert "of words of the context" not in drawn  # nobody measured it
-    assert drawn["options"] == {"title": "A", "label": "difference to Softmax + Mi, %", "zero": True}
+    assert drawn["options"] == {"title": "A", "label": "difference to Softmax + Mi, %", "zero": True, "log": False}
 
 
 def test_without_the_baseline_values_are_shown_as_they_are(drawn: dict, tmp_path: Path) -> None:
     paper = {"small": {"softmax+c+mi": {"Wiki": 23.5}}}
     MetricPanels("B", {"perplexity": ("perplexity", ("Wiki",))})(ROWS[-2:], tmp_path / "plot.png", paper)
     assert drawn["perplexity"].values["Softmax + C + Mi"].mean == 28
-    assert drawn["perplexity"].paper == {}
-    assert drawn["options"]["zero"] is False
+    assert drawn["perplexity"].paper["paper"] == {"Softmax + C + Mi": 23.5}
+    assert (drawn["options"]["zero"], drawn["options"]["label"]) == (False, "")
+
+
+def test_shares_are_plain_differences_and_methods_may_be_left_out(drawn: dict, tmp_path: Path) -> None:
+    rows = [ResultRow(method, 0, "small", {"r1p": value}) for method, value in (("softmax", 0.0), ("ps", 0.25))]
+    paper = {"small": {"softmax": {"R1P": 0.5}, "ps": {"R1P": 0.625}, "pg": {"R1P": 0.7}}}
+    panels = MetricPanels("D", {"R1P": ("r1p", ("R1P",))}, baseline="softmax", points=("R1P",), left_out=("pg",))
+    panels([*rows, ResultRow("pg", 0, "small", {"r1p": 0.9})], tmp_path / "plot.png", paper)
+    panel = drawn["R1P (points)"]
+    assert {name: value.mean for name, value in panel.values.items()} == {"Softmax": 0.0, "PS": 0.25}
+    assert panel.paper["paper"] == {"Softmax": 0.0, "PS": 0.125}
+    assert "points" in drawn["options"]["label"]
 
 
 def test_the_paper_s_differences_stand_beside(drawn: dict, tmp_path: Path) -> None:

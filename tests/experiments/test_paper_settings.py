@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
+import datasets
 import numpy as np
 import pytest
 from models import tiny
+from torch import Tensor, ones
+from transformers import TrainingArguments
 
+from unbottle import attach
 from unbottle.bench.cases import SHAPES
 from unbottle.data.sources import parts_of
 from unbottle.data.tokens import split
 from unbottle.eval.completion import CompletionConfig
 from unbottle.eval.generation import Decoding
-from unbottle.experiments import load_experiment
+from unbottle.experiments import language_tables, load_experiment, summary_tables
 from unbottle.experiments.corpora import PAPER_FRACTIONS
 from unbottle.experiments.language_tables import KS
 from unbottle.experiments.presets import PRESETS, SUMMARY_PRESETS, Preset
+from unbottle.experiments.results import ResultRow
 from unbottle.experiments.row_spec import RowSpec
 from unbottle.experiments.workspace import LanguageWorkspace, SummaryWorkspace, Workspace
-from unbottle.train.arguments import LMTrainingArguments, SummarizeTrainingArguments
+from unbottle.head.config import CLOSED
+from unbottle.train.arguments import LMTrainingArguments
 
 LANGUAGE, SUMMARIES = PRESETS["paper"], SUMMARY_PRESETS["paper"]
 
@@ -65,29 +72,59 @@ def test_reranking_is_evaluated_on_the_first_100k_validation_tokens() -> None:
     assert LANGUAGE.reranker_tokens == 100_000
 
 
-def test_windows_batches_and_learning_rates() -> None:
-    rows = LANGUAGE.rows
-    assert (rows.length, rows.batch, rows.lr) == (200, 4, 1e-5)
-    assert (SUMMARIES.rows.batch, SUMMARIES.rows.lr) == (8, 5e-5)
-    assert SUMMARIES.row_settings("BART Large", "booksum").lr == 1e-5
+def test_windows() -> None:
+    assert LANGUAGE.rows.length == 200
     assert (SUMMARIES.rows.source_length, SUMMARIES.rows.target_length) == (1024, 128)
 
 
-@pytest.mark.parametrize("arguments", [LMTrainingArguments, SummarizeTrainingArguments])
-def test_adamw(arguments: type) -> None:
-    args = arguments(output_dir="unused", use_cpu=True)
-    assert (args.adam_beta1, args.adam_beta2, args.adam_epsilon) == (0.9, 0.999, 1e-6)
-    assert args.weight_decay == 1.2e-6
+def test_batches() -> None:
+    assert (LANGUAGE.rows.batch, SUMMARIES.rows.batch) == (4, 8)
 
 
-def test_schedules_and_warm_up() -> None:
+def test_learning_rates() -> None:
+    assert (LANGUAGE.rows.lr, SUMMARIES.rows.lr) == (1e-5, 5e-5)
+    assert SUMMARIES.row_settings("BART Large", "booksum").lr == 1e-5
+
+
+@pytest.fixture
+def trainings() -> list[TrainingArguments]:
+    """What rows of every backbone and data set are trained with, as the Trainer gets it."""
+    sets = ("cnn_dailymail", "booksum", "samsum", "xsum")
+    rows = [LANGUAGE.row_settings(size) for size in LANGUAGE.backbones]
+    rows += [SUMMARIES.row_settings(size, data) for size in SUMMARIES.backbones for data in sets]
+    return [replace(row, output="unused").arguments() for row in rows]
+
+
+def test_betas_and_eps(trainings: list[TrainingArguments]) -> None:
+    assert {(args.adam_beta1, args.adam_beta2, args.adam_epsilon) for args in trainings} == {(0.9, 0.999, 1e-6)}
+
+
+def test_weight_decay(trainings: list[TrainingArguments]) -> None:
+    assert {args.weight_decay for args in trainings} == {1.2e-6}
+
+
+def test_schedules_and_warm_up(trainings: list[TrainingArguments]) -> None:
     """Language models: constant, as in the authors' code. Summaries: the example code's linear decay, 1000 steps."""
-    language, summaries = (
-        made(output_dir="unused", use_cpu=True) for made in (LMTrainingArguments, SummarizeTrainingArguments)
-    )
-    assert (str(language.lr_scheduler_type.value), language.warmup_steps) == ("constant_with_warmup", 0)
-    assert (str(summaries.lr_scheduler_type.value), summaries.warmup_steps) == ("linear", 1000)
-    assert language.max_grad_norm == 0.25  # of the authors' code
+    for args in trainings:
+        schedule = str(args.lr_scheduler_type.value), args.warmup_steps
+        if isinstance(args, LMTrainingArguments):
+            assert schedule == ("constant_with_warmup", 0)
+            assert args.max_grad_norm == 0.25  # of the authors' code
+        else:
+            assert schedule == ("linear", 1000)
+
+
+def test_all_of_the_test_part_is_read() -> None:
+    assert LANGUAGE.test_tokens is SUMMARIES.test_pairs is LANGUAGE.analogies is None
+
+
+def test_heads_have_the_paper_s_form() -> None:
+    assert LANGUAGE.form == SUMMARIES.form == "paper"
+
+
+@pytest.mark.parametrize(("name", "window"), [("gpt2", (3, 3)), ("t5", (1, 3)), ("bart", (1, 3))])
+def test_multiple_inputs_read_three_by_three_hidden_states_or_one_by_three(name: str, window: tuple[int, int]) -> None:
+    assert attach(tiny(name), "softmax+mi").head.config.block == window
 
 
 def test_completion() -> None:
@@ -112,8 +149,8 @@ def test_k1_and_k2() -> None:
 @pytest.mark.parametrize(
     ("workspace", "preset"), [(LanguageWorkspace, LANGUAGE), (SummaryWorkspace, SUMMARIES)], ids=["lm", "summaries"]
 )
-def test_where_the_pointer_generator_starts(workspace: type[Workspace], preset: Preset, monkeypatch) -> None:
-    """b_ptr = 3 in T5 experiments, 0 in others; elsewhere a fresh head of ours predicts what the model does."""
+def test_where_pointers_start(workspace: type[Workspace], preset: Preset, monkeypatch) -> None:
+    """b_ptr = 3 in T5 experiments, 0 in others; b of PS and CopyNet is 0. Other presets start as `attach` does."""
     lab = workspace.__new__(workspace)  # neither data nor models of the hub
     lab.preset = preset
     monkeypatch.setattr(
@@ -124,11 +161,30 @@ def test_where_the_pointer_generator_starts(workspace: type[Workspace], preset: 
         with pytest.warns(UserWarning, match=f"gate_start {b_ptr}: the fresh PG moves"):
             assert lab.with_new_head(RowSpec.parse("pg"), 0, size).head.gate.b_ptr.item() == b_ptr
         assert lab.with_new_head(RowSpec.parse("pg gate_start=7"), 0, size).head.gate.b_ptr.item() == 7
-        assert lab.with_new_head(RowSpec.parse("ps"), 0, size).head.config.gate_start == 7
+        for name in ("ps", *(["copynet"] if preset is SUMMARIES else [])):
+            with pytest.warns(UserWarning, match="gate_start 0: the fresh "):
+                assert lab.with_new_head(RowSpec.parse(name), 0, size).head.config.gate_start == 0
+        assert lab.with_new_head(RowSpec.parse("softmax"), 0, size).head.config.gate_start == CLOSED
     for other in (*PRESETS.values(), *SUMMARY_PRESETS.values()):
         assert bool(other.b_ptr) == (other.name == "paper")
 
 
-def test_time_is_that_of_batches_of_4_and_8() -> None:
-    assert (LANGUAGE.rows.batch, SUMMARIES.rows.batch) == (4, 8)
+def test_time_is_that_of_batches_of_4_and_8(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (SHAPES["gpt2"].batch, SHAPES["t5-small"].batch) == (4, 8)
+    timed: list[dict[str, Tensor]] = []
+    for module in (language_tables, summary_tables):
+        monkeypatch.setattr(
+            module, "forward_times", lambda models, inputs: timed.append(inputs) or dict.fromkeys(models, 1.0)
+        )
+    text = SimpleNamespace(
+        preset=LANGUAGE, corpus=SimpleNamespace(test=np.arange(10_000)), load=str, trained_model=lambda *row: ""
+    )
+    language_tables.time_ratios(text, [ResultRow("softmax", 0, "GPT-2 Small", {})])
+    pairs = datasets.Dataset.from_dict({"document": ["a"] * 20})
+    tokens = {"input_ids": ones(5, dtype=int), "labels": ones(3, dtype=int)}
+    summaries = SimpleNamespace(
+        preset=SUMMARIES, corpus=SimpleNamespace(test=pairs), load=str, base=str, tokenizer_of=str,
+        tokenized_pairs=lambda rows, model, tokenizer: [tokens] * len(rows),
+    )  # fmt: skip
+    summary_tables.time_metrics(summaries, None, "T5-Small")
+    assert [inputs["input_ids"].shape for inputs in timed] == [(4, 200), (8, 5)]

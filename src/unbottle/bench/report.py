@@ -15,6 +15,8 @@ from unbottle.bench.run import Measurement
 from unbottle.files import Json, read_json, write_json, write_text
 from unbottle.tables import Table, number
 
+MANY = 8  # methods: more than colours can tell apart
+PAPER = "#946000"
 Column = tuple[str, Callable[[Measurement], str]]
 
 TIMES = {
@@ -129,10 +131,11 @@ def plot(rows: Sequence[Measurement], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 4 * len(panels)), layout="constrained")
+    figure = Figure(figsize=(8, 4.5 * len(panels)), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, members in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
-        (bars if members[0].point.axis is None else lines)(axes, members)
+        draw = lines if members[0].point.axis else ratios if len({row.variant for row in members}) > MANY else bars
+        draw(axes, members)
     figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
@@ -158,6 +161,24 @@ def bars(axes: Any, rows: Sequence[Measurement]) -> None:
     axes.set_title(rows[0].point.shape.name)
     if names:
         axes.legend(fontsize=8)
+
+
+def ratios(axes: Any, rows: Sequence[Measurement]) -> None:
+    """Computing time of many methods beside the baseline: a dot each, hollow for the paper's."""
+    names = list(dict.fromkeys(row.variant.name for row in rows))
+    for title, marker in zip(dict.fromkeys(row.point.title for row in rows), "osv^P*", strict=False):
+        dots = [row for row in rows if row.point.title == title]
+        axes.plot([row.cpu_ratio for row in dots], [names.index(row.variant.name) for row in dots], marker, label=title)
+    if paper := [row for row in rows if row.paper_ratio]:
+        places = [row.paper_ratio for row in paper], [names.index(row.variant.name) for row in paper]
+        axes.plot(*places, "D", markerfacecolor="none", color=PAPER, label="paper")
+    axes.axvline(1, color="black", linewidth=1, zorder=0)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#eceff2", zorder=0)
+    axes.set_xlabel(f"{unit_of(rows)} time / {names[0]}")
+    axes.set_title(rows[0].point.shape.name)
+    axes.legend(fontsize=8)
 
 
 def lines(axes: Any, rows: Sequence[Measurement]) -> None:

@@ -125,8 +125,9 @@ def reproduce(
     samsum, has its columns. Every row is saved when it is done: if interrupted, rerun the same command to resume.
     Several processes may share the rows.
 
-    Estimated times are per row, with preset cpu; a backbone is trained first, in 10 to 15 minutes. Preset paper needs
-    a GPU, the Hub and days; preset tiny needs nothing and takes seconds.
+    Times are estimates for one seed of preset cpu on two cores; each backbone is trained first, in 5 to 10 minutes.
+    Preset cpu needs 3 GB of memory and a text or pairs, from the Hub unless --data is a file or folder. Preset paper
+    needs a GPU, the Hub and days; preset tiny needs nothing and takes seconds.
     """
     check_choice("experiment", experiment, tuple(EXPERIMENTS))
     check_choice("preset", preset, PRESETS)
@@ -166,8 +167,6 @@ def reproduce(
             check_model(model)
         train = train or "head"
         settings, name = settings.on_model(model, train=train), f"{Path(model).name}-{train}"
-        command = f"unbottle reproduce {experiment} --preset {preset} --model {Path(model).name} --train {train}"
-        table = replace(table, command=command + (f" --contexts {contexts}" if contexts else ""))
     judges = [judge for judge in (mauve_model, entailment) if judge is not None]
     if judges and experiment != "summarization":
         raise ValueError(f"--mauve-model, --entailment: only for summarization, not for {experiment}.")
@@ -177,6 +176,15 @@ def reproduce(
         raise ValueError(f"--tagger {tagger}: only for {' and '.join(TAGGED)}, not for {experiment}.")
     if experiment in TAGGED and preset == "paper":
         tagger = tagger or "spacy"  # the paper's
+    given = {"data": data, "pairs": pairs, "model": model, "mauve-model": mauve_model, "entailment": entailment}
+    said = {
+        "templates": "own" if templates == "own" else None,
+        **{option: Path(path).name for option, path in given.items() if path is not None},
+        "train": train,
+        "contexts": contexts,
+    }
+    options = "".join(f" --{name} {value}" for name, value in said.items() if value is not None)
+    table = replace(table, command=f"unbottle reproduce {experiment.removesuffix('-own')} --preset {preset}{options}")
     methods, sizes = table.select_methods(settings, method or ()), table.select_sizes(settings, size or ())
     data = data or settings.data
     suffix = table.workspace.suffix(data)
@@ -220,7 +228,10 @@ def reproduce(
 
 
 reproduce.__doc__ = (reproduce.__doc__ or "").format(
-    experiments=" ".join(f"{name}: {about} ({time})." for name, (_, about, time) in EXPERIMENTS.items())
+    experiments=" ".join(
+        f"{name}: {entry.about} ({entry.time}{entry.needs and f'; needs {entry.needs}'})."
+        for name, entry in EXPERIMENTS.items()
+    )
 )
 
 

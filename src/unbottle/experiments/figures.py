@@ -19,7 +19,7 @@ from unbottle.eval.order_bias import tried_orders
 from unbottle.experiments.paper import PaperNumbers
 from unbottle.experiments.presets import Json
 from unbottle.experiments.results import ResultRow
-from unbottle.experiments.row_spec import RowSpec
+from unbottle.experiments.row_spec import PLAIN, RowSpec
 from unbottle.tables import Estimate
 
 
@@ -28,22 +28,31 @@ class MetricPanels:
     """A panel for each metric (title: key, the paper's columns): each method's difference to the baseline in percent.
 
     So numbers of small models here stand beside the paper's. Differences are taken seed by seed. Without a baseline,
-    or without a row of it, the values are shown as they are.
+    or without a row of it, the values are shown as they are, with `log` on a logarithmic axis. Panels named in `points`
+    show plain differences: of shares whose baseline may be near 0.
     """
 
     title: str
     metrics: Mapping[str, tuple[str, tuple[str, ...]]]
     baseline: str | None = "softmax+mi"
+    points: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # methods
+    log: bool = False
 
     def __call__(self, rows: Sequence[ResultRow], path: Path, paper: PaperNumbers) -> None:
         from unbottle.report.plots import Panel, panels
 
-        rows = [row for row in rows if RowSpec.parse(row.method).method is not None]  # "plain" would set the scale
+        untrained = str(RowSpec.parse(PLAIN))  # would set the scale
+        rows = [row for row in rows if row.method not in (untrained, *self.left_out)]
         baseline = self.baseline if any(row.method == self.baseline for row in rows) else None
         sizes = {row.size for row in rows}
 
-        def change(value: float, base: float | None) -> float | None:
-            return value if baseline is None else 100 * (value / base - 1) if base else None
+        def change(value: float, base: float | None, heading: str) -> float | None:
+            if baseline is None:
+                return value
+            if base is None:
+                return None
+            return value - base if heading in self.points else 100 * (value / base - 1) if base else None
 
         contents = []
         for heading, (key, columns) in self.metrics.items():
@@ -55,24 +64,29 @@ class MetricPanels:
                     continue
                 title = RowSpec.parse(row.method).title
                 name = title if len(sizes) == 1 else f"{row.size}, {title}"
-                value = change(row.metrics[key], base.get((row.size, row.seed)))
+                value = change(row.metrics[key], base.get((row.size, row.seed)), heading)
                 if value is not None:
                     ours.setdefault(name, []).append(value)
                 numbers = paper.get(row.size, {})
-                for column in columns if baseline in numbers and row.method in numbers else ():
-                    value = change(numbers[row.method][column], numbers[str(baseline)][column])
+                for column in columns if {row.method, baseline or row.method} <= {*numbers} else ():
+                    value = change(numbers[row.method][column], numbers[baseline or row.method][column], heading)
                     if value is not None:
                         series = "paper" if len(columns) == 1 else f"paper, {column}"
                         theirs.setdefault(series, {})[name] = value
             if ours:
                 values = {method: Estimate.of(numbers) for method, numbers in ours.items()}
-                contents.append(Panel(title=heading, values=values, paper=theirs))
+                title = f"{heading} (points)" if baseline is not None and heading in self.points else heading
+                contents.append(Panel(title=title, values=values, paper=theirs))
         if contents:
             label = "" if baseline is None else f"difference to {RowSpec.parse(baseline).title}, %"
-            panels(contents, path, title=self.title, label=label, zero=baseline is not None)
+            if any(panel.title.endswith("(points)") for panel in contents):
+                label += "; points: difference in the units of the metric"
+            panels(contents, path, title=self.title, label=label, zero=baseline is not None, log=self.log)
 
 
-def plot_size_curve(rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, *, key: str = "loss") -> None:
+def plot_size_curve(
+    rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, *, title: str, label: str, key: str = "loss"
+) -> None:
     """Loss against the number of parameters, a line for each method, beside the paper's where it prints numbers."""
     from unbottle.report import plots
 
@@ -93,7 +107,7 @@ def plot_size_curve(rows: Sequence[ResultRow], path: Path, paper: PaperNumbers, 
         if numbers:
             name = RowSpec.parse(method).title
             printed[name] = [(size, Estimate(loss, None, 1)) for size, loss in sorted(numbers)]
-    plots.curves(lines, printed, path, title="Loss against size", x="parameters (millions)", y="loss on the test text")
+    plots.curves(lines, printed, path, title=title, x="parameters (millions)", y=label)
 
 
 def listed_options(

@@ -153,7 +153,9 @@ SIZE_CURVE = Experiment(
     ),
     columns=(Column("Size", "size"), Column("Loss", "loss", 3)),
     sizes=lambda preset: [*preset.backbones],
-    plot=plot_size_curve,
+    plot=partial(
+        plot_size_curve, title="Small GPT-2: loss against size (fig:gpt_loss_size)", label="loss on the test text"
+    ),
     note="The paper shows this as a figure without numbers: its lines fall with size, CPR's lies below those of MoS.",
 )
 
@@ -170,7 +172,10 @@ SWEEP_K = Experiment(
     measure=lambda workspace, row: {**measure_perplexity(workspace, row, part="valid"), "windows": None},
     columns=(Column("Size", "size"), Column("Perplexity", "perplexity")),
     plot=MetricPanels(
-        "k of the reranker partitions (the paper chose 20,100)", {"validation perplexity": ("perplexity", ())}
+        "k of the reranker partitions (the paper chose 20,100)",
+        {"validation perplexity": ("perplexity", ())},
+        baseline="softmax+cpr:20,100+mi",
+        left_out=("softmax+mi",),
     ),
     note="The paper tried 20, 100, 200 and 500 for k1 and k2 and chose 20,100 by validation; it prints no number.",
 )
@@ -248,6 +253,8 @@ ANALOGY = Experiment(
     plot=MetricPanels(
         "Ambiguous contexts: perplexity per token of the answer (tb:analogy)",
         {title: (title, (title,)) for title in paper.COLUMNS["analogy"]},
+        baseline=None,
+        log=True,
     ),
     note="Perplexity per token of the answer under its true distribution, 1/2 for each word. Four templates about "
     "places, four about people; half of the pairs are for training, valid has contexts of one such pair and one that "
@@ -261,9 +268,16 @@ ANALOGY_OWN = replace(
     title="Perplexity of two equally likely words after ambiguous contexts of our own",
     measure=measure_own_analogy,
     columns=tuple(column for column in ANALOGY.columns if column.key != "floor"),
+    paper={},
+    plot=MetricPanels(
+        "Ambiguous contexts of our own: perplexity of the whole answer",
+        {title: (title, ()) for title in paper.COLUMNS["analogy"]},
+        baseline=None,
+        log=True,
+    ),
     note="Perplexity of the whole answer under its true distribution, 1/2 for each word: no model can be below 2. 48 "
-    "templates; no word of a part is in another. The paper's numbers are per token and of other templates: compare the "
-    "order of rows. Answers, distractors: mean probability of the two answers, of the two other words of the "
+    "templates; no word of a part is in another. The paper's numbers are per token and of other templates, so they are "
+    "not shown. Answers, distractors: mean probability of the two answers, of the two other words of the "
     "parallelogram.",
 )
 
@@ -310,7 +324,9 @@ TABLE3 = Experiment(
     ),
     paper=paper.COMPLETION,
     plot=MetricPanels(
-        "Text completion (tb:gpt2_gen_other)", {name: (name, (name,)) for name in paper.COLUMNS["completion"]}
+        "Text completion (tb:gpt2_gen_other)",
+        {name: (name, (name,)) for name in paper.COLUMNS["completion"]},
+        points=("R1P", "R1PC", "P Ratio"),
     ),
     note="ROUGE without a stemmer; `unbottle eval completion --from FILE --stemmer` scores the same continuations with "
     "one. R1 to R2 are percent; results.json has 95 % bootstrap intervals over the excerpts.",
@@ -350,7 +366,8 @@ TABLE4 = Experiment(
     measure=measure_next_words,
     columns=tuple(Column(title, title) for title in PROMPT_TITLES),
     plot=plot_options,
-    note="In parentheses: the partition that set the word's logit. Words are tokens, the first seed is shown.",
+    note="In parentheses: the partition that set the word's logit. Words are tokens, the first seed is shown. The "
+    f"paper's words, of GPT-2 small, in bold those that it calls reasonable:\n\n{paper.EXAMPLE_WORDS.markdown()}",
 )
 ORDER_COLUMNS = (
     Column("Evenness", "evenness", 3),

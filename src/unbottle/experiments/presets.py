@@ -49,7 +49,8 @@ class Preset:
     base: RunSettings | None = None
     base_share: float = 0.0
     vocabulary: int | None = None  # size of the tokenizer that is trained for such a backbone
-    b_ptr: dict[str, float] = field(default_factory=dict)  # by backbone: where PG starts, if not where attach lets it
+    # by backbone: where PG starts, and PS and CopyNet at 0, as in the paper; without, all start where attach lets them
+    b_ptr: dict[str, float] = field(default_factory=dict)
 
     @property
     def form(self) -> str:

@@ -159,9 +159,14 @@ SUMMARIZATION = Experiment(
         "Summaries (tb:summarization, tb:summarization_other_news, tb:summarization_other_types)",
         {
             "loss": ("padded loss", ("Loss",)),
-            **{name: (name.lower(), (name,)) for name in ("R1", "R2", "R1P", "CIDEr", "NIST", "FactCC", "MAUVE")},
+            **{name: (name.lower(), (name,)) for name in ("R1", "R2", "CIDEr", "NIST")},
+            "R1P": ("r1p", ("R1P",)),
+            "P Ratio": ("p-ratio", ("P Ratio",)),
+            "FactCC": (FACTCC, ("FactCC",)),
+            "MAUVE": (MAUVE, ("MAUVE",)),
         },
         baseline="softmax",
+        points=("R1P", "P Ratio", "FactCC", "MAUVE"),
     ),
     note="Loss: the paper's, per position of summaries padded to 128 tokens; the padding is taken as known (the "
     "authors train on it, we do not). Per token, and perplexity: of the tokens of all reference summaries of the test "
@@ -182,6 +187,11 @@ T5_SIZE_CURVE = Experiment(
     columns=(Column("Size", "size"), Column("Loss", "padded loss", 3), Column("per token", "loss", 3)),
     paper_columns=("Size", "Loss"),
     paper=SUMMARIES,
-    plot=partial(plot_size_curve, key="padded loss"),
+    plot=partial(
+        plot_size_curve,
+        title="T5: loss against size (fig:t5_loss_size)",
+        label=f"loss per position, padded to {PADDED}",
+        key="padded loss",
+    ),
     note="The paper's figure is of CNN/DM; the paper's columns here are from its tables for this data set.",
 )

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from unbottle.report.palette import SERIES
 from unbottle.tables import Estimate
@@ -20,7 +20,7 @@ from unbottle.tables import Estimate
 GREY = "#b8bec6"
 MARKERS = ("D", "s", "^")  # of the paper's points, one for each of its columns
 WIDEST = 4  # panels beside each other
-
+TICKS = 5  # of an axis, at most: more would collide
 
 Curve = Sequence[tuple[float, Estimate]]
 LINES = ("o", "s", "D", "^", "v", "P")  # markers: lines that cross differ in more than their colour
@@ -63,7 +63,9 @@ class Panel:
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-def panels(contents: Sequence[Panel], path: Path, *, title: str, label: str, zero: bool = False) -> None:
+def panels(
+    contents: Sequence[Panel], path: Path, *, title: str, label: str, zero: bool = False, log: bool = False
+) -> None:
     """A panel for each metric with a dot per method: ours filled, the paper's hollow. `zero` marks 0, the baseline."""
     names = list(dict.fromkeys(name for panel in contents for name in panel.values))
     heights = {name: -place for place, name in enumerate(names)}
@@ -81,6 +83,10 @@ def panels(contents: Sequence[Panel], path: Path, *, title: str, label: str, zer
         _estimates(axes, panel.values, heights, color=SERIES[2].light, label="here")
         axes.set_title(panel.title, fontsize=11)
         axes.margins(y=0.5 / len(names))
+        if log:
+            axes.set_xscale("log")
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=TICKS))
     _legend(figure, grid, label)
     figure.suptitle(title, fontsize=12)
     _save(figure, path)
@@ -110,6 +116,7 @@ def option_panels(contents: Sequence[OptionPanel], path: Path, *, title: str) ->
             axes.barh(heights, panel.probabilities[name], thickness, color=colour, label=name)
         axes.set_yticks([-place for place in range(len(panel.options))], panel.options)
         axes.set_title(panel.title, fontsize=10, wrap=True)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=TICKS))
         axes.spines[["top", "right"]].set_visible(False)
     _legend(figure, grid, "probability of the option as the next word", columns=3)
     figure.suptitle(title, fontsize=12)
