@@ -6,10 +6,9 @@ Claims are those of factcc_claims.py, of the documents of the training part; tho
 with their document are left out, because what supports them might be cut. Without --base the classifier is a
 small BERT from random weights, whose tokenizer is trained on the documents: it exercises the metric, and is no judge.
 `--base manueldeprada/FactCC` continues from the published checkpoint for one epoch, as the paper does; any other BERT
-gets a new classification layer. The folder is what
-`unbottle eval summaries --metrics factcc --entailment FOLDER` reads. Printed are the accuracies on claims of test
-documents, by kind of swap, and with --people (the file of QAGS) the AUC against the majority of three votes. If
-interrupted, rerun the same command to resume.
+gets a new classification layer. The folder is what `unbottle eval summaries --metrics factcc --entailment FOLDER`
+reads; table.md in it has the accuracies on claims of test documents, by kind of swap, and with --people (the file of
+QAGS) the AUC against the majority of three votes. If interrupted, rerun the same command to resume.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from unbottle.eval.inference import best_device
 from unbottle.eval.metrics.model_based import LONGEST_PAIR
 from unbottle.eval.proper_nouns import tagger
 from unbottle.experiments.corpora import PairCorpus, train_pair_tokenizer
+from unbottle.files import write_text
 from unbottle.hf.pretrained import NO_CODE, SAFE
 from unbottle.tables import Table
 
@@ -100,6 +100,25 @@ def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Data
     trainer.train(resume_from_checkpoint=get_last_checkpoint(folder) if folder.exists() else None)
 
 
+def accuracies(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, some: Sequence[Claim], length: int) -> Table:
+    """The share of claims that are classified right, as they are and by kind of swap."""
+    values = support(model, tokenizer, some, length)
+    right = [(value > 0.5) == claim.supported for value, claim in zip(values, some, strict=True)]
+    kinds = {None: "as they are"} | {claim.swap: f"{claim.swap} swapped" for claim in some if claim.swap}
+    rows = []
+    for kind, name in kinds.items():
+        of_kind = [correct for correct, claim in zip(right, some, strict=True) if claim.swap == kind]
+        rows.append([name, str(len(of_kind)), f"{sum(of_kind) / len(of_kind):.3f}"])
+    return Table(["claims of test documents", "number", "accuracy"], rows)
+
+
+def agreement(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, people: Path, length: int) -> Table:
+    """How well the probability of CORRECT separates what most people call supported from the rest."""
+    judged = read(people)
+    values = support(model, tokenizer, [Claim(document=one.source, text=one.text) for one in judged], length)
+    return Table(["against people (QAGS)", "sentences", "AUC", "95 %"], [row("this classifier", values, judged)])
+
+
 def main(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     corpus, tag = PairCorpus.read(args.data), tagger(args.tagger)
@@ -107,35 +126,23 @@ def main(args: argparse.Namespace) -> None:
     model, tokenizer = classifier(args.base, documents, args.length)
     made = claims(documents, tag, seed=args.seed, per_document=args.per_document)
     rows = fitting(tokenizer, made, args.length)
-    print(f"{len(made)} claims of {len(documents)} documents, {len(rows)} fit; names by {tag.description}.", flush=True)
+    about = f"{len(rows)} of {len(made)} claims of {len(documents)} documents fit; names by {tag.description}."
+    print(about, flush=True)
     train(model, tokenizer, rows, args)
     model = model.to(best_device())
     model.save_pretrained(args.output)
     tokenizer.save_pretrained(args.output)
-    held_out = claims([*corpus.test["document"]], tag, seed=args.seed)
     longest = min(LONGEST_PAIR, model.config.max_position_embeddings)
-    right = [
-        (value > 0.5) == claim.supported
-        for value, claim in zip(support(model, tokenizer, held_out, longest), held_out, strict=True)
-    ]
-    kinds = {None: "as they are"} | {claim.swap: f"{claim.swap} swapped" for claim in held_out if claim.swap}
-    rows = []
-    for kind, name in kinds.items():
-        of_kind = [correct for correct, claim in zip(right, held_out, strict=True) if claim.swap == kind]
-        rows.append([name, str(len(of_kind)), f"{sum(of_kind) / len(of_kind):.3f}"])
-    print(Table(["claims of test documents", "number", "accuracy"], rows).markdown())
+    held_out = claims([*corpus.test["document"]], tag, seed=args.seed)
+    tables = [accuracies(model, tokenizer, held_out, longest)]
     if args.people is not None:
-        judged = read(args.people)
-        values = support(model, tokenizer, [Claim(document=one.source, text=one.text) for one in judged], longest)
-        print(
-            Table(
-                ["against people (QAGS)", "sentences", "AUC", "95 %"], [row("this classifier", values, judged)]
-            ).markdown()
-        )
-    print(f"Written to {args.output}")
+        tables.append(agreement(model, tokenizer, args.people, longest))
+    text = "\n\n".join([*(table.markdown() for table in tables), about])
+    write_text(args.output / "table.md", f"{text}\n")
+    print(f"{text}\nWritten to {args.output}")
 
 
-if __name__ == "__main__":
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="Pairs of document and summary, as for unbottle reproduce.")
     parser.add_argument("--output", type=Path, required=True)
@@ -151,4 +158,8 @@ if __name__ == "__main__":
     parser.add_argument("--bf16", action="store_true", help="Train under bfloat16 autocast.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tagger", default="auto")
-    main(parser.parse_args())
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    main(arguments())

@@ -50,6 +50,28 @@ def test_lines_follow_a_method_whose_name_changes() -> None:
     assert [patch.get_height() for patch in axes.patches] == [8]
 
 
+def test_many_methods_are_dots_beside_the_paper_s(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from unbottle.bench.report import MANY, ratios
+
+    point = Point(shape=TINY, measure="forward", batch=2, length=9)
+    many = [
+        Measurement(
+            point=point, variant=HeadVariant(method=f"mos:{number + 2}"), times=(Time(1, 2 + number),),
+            baseline=(Time(1, 2),), paper_ratio=1.5 if number == 3 else None,
+        )
+        for number in range(MANY + 1)
+    ]  # fmt: skip
+    axes = Figure().subplots()
+    ratios(axes, many)
+    drawn = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
+    assert drawn["forward"] == ([1 + number / 2 for number in range(MANY + 1)], list(range(MANY + 1)))
+    assert drawn["paper"] == ([1.5], [3])
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [f"mos:{number + 2}" for number in range(MANY + 1)]
+    assert save(tmp_path, many, BenchSettings(), machine())[-1].read_bytes().startswith(b"\x89PNG")
+
+
 def test_no_matplotlib_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "unbottle.bench.report", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
