@@ -153,9 +153,7 @@ SIZE_CURVE = Experiment(
     ),
     columns=(Column("Size", "size"), Column("Loss", "loss", 3)),
     sizes=lambda preset: [*preset.backbones],
-    plot=partial(
-        plot_size_curve, title="Small GPT-2: loss against size (fig:gpt_loss_size)", label="loss on the test text"
-    ),
+    plot=partial(plot_size_curve, title="GPT-2: loss against size (fig:gpt_loss_size)", label="loss on the test text"),
     note="The paper shows this as a figure without numbers: its lines fall with size, CPR's lies below those of MoS.",
 )
 
