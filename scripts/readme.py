@@ -58,9 +58,19 @@ def evidence() -> str:
         title = f"{run.model.partition(',')[0].removesuffix('-Instruct')}: {run.title}"
         rows.append([title, run.budget, *perplexities, *run.beside(method), run.change(method, "proper noun")])
     header = ["model: text, what is trained", "trained on", "softmax head", "CPR head", "change", "95 % interval"]
-    return Table([*header, "seeds better", "at names"], rows).markdown() + "\n"
+    return Table([*header, "seeds better", "at names"], rows).markdown() + f"\n\n{times()}\n"
 
 
+def times() -> str:
+    """A forward pass of some methods at GPT-2 small's shape, beside the paper's ratios."""
+    rows = json.loads((ROOT / "results" / "bench" / "paper" / "bench.json").read_text(encoding="utf-8"))["rows"]
+    ratios = {row["method"]: (row["cpu"]["ratio"], row["paper"]) for row in rows}
+    shown = [f"{title} {ratios[method][0]:.2f} ({ratios[method][1]:.2f})" for title, method in TIMED.items()]
+    heading = "CPU time of a forward pass at GPT-2 small's shape, relative to softmax (the paper's, on a GPU)"
+    return f"{heading}: {', '.join(shown)}."
+
+
+TIMED = {"CPR + Mi": "softmax+cpr:20,100+mi", "C + Mi": "softmax+c+mi", "PS": "ps", "PG": "pg", "MoS + Mi": "mos+mi"}
 DEMO_ROWS = {
     "before": "the model as it is", "softmax": "softmax head", "mos": "mixture of three softmaxes", "c": "C head",
     "cpr": "CPR head",

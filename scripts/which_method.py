@@ -40,9 +40,9 @@ def document() -> str:
 
 
 def gpt2_time(method: str) -> float:
-    """A forward pass at the shape of GPT-2 small, relative to the plain softmax."""
+    """CPU time of a forward pass at the shape of GPT-2 small, relative to the plain softmax."""
     rows = results("bench", "paper", "bench.json")["rows"]
-    return next(float(row["wall"]["ratio"]) for row in rows if row["method"] == method)
+    return next(float(row["cpu"]["ratio"]) for row in rows if row["method"] == method)
 
 
 def advice(table: dict[str, dict[str, float]]) -> list[str]:
@@ -107,6 +107,21 @@ def costs() -> list[str]:
         "Cost on models of the usual size relative to the plain model (`unbottle bench`): a training step, the "
         "evaluation loss, one decoding step.",
         Table(["method", "model", "measure", "CPU time", "wall time", "peak memory"], rows).markdown(),
+        "A forward pass of every row of the paper's first table at the shape of GPT-2 small, relative to softmax, "
+        "beside the paper's ratios on a GPU (`unbottle bench --preset paper`):",
+        Table(["method", "CPU time", "wall time", "operations", "the paper"], paper_times()).markdown(),
+    ]
+
+
+def paper_times() -> list[list[str]]:
+    rows = results("bench", "paper", "bench.json")["rows"]
+    return [
+        [
+            f"`{row['method']}`",
+            *(f"{row[name]['ratio']:.2f}" for name in ("cpu", "wall", "flops")),
+            f"{row['paper']:.2f}",
+        ]
+        for row in rows
     ]
 
 
