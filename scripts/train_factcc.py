@@ -38,7 +38,7 @@ from unbottle.eval.inference import best_device
 from unbottle.eval.metrics.model_based import LONGEST_PAIR
 from unbottle.eval.proper_nouns import tagger
 from unbottle.experiments.corpora import PairCorpus, train_pair_tokenizer
-from unbottle.files import write_text
+from unbottle.files import read_json, write_json, write_text
 from unbottle.hf.pretrained import NO_CODE, SAFE
 from unbottle.tables import Table
 
@@ -97,7 +97,20 @@ def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Data
     trainer = Trainer(
         model=model, args=arguments, train_dataset=rows, data_collator=DataCollatorWithPadding(tokenizer),
     )  # fmt: skip
+    if len(rows) == 0:
+        raise ValueError(f"--length {args.length}: no claim fits in with its document.")
+    check_settings(args)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(folder) if folder.exists() else None)
+
+
+def check_settings(args: argparse.Namespace) -> None:
+    """Store the settings of the training, and refuse a folder that was trained with others."""
+    path = args.output / "settings.json"
+    settings = {name: str(value) for name, value in vars(args).items() if name not in ("output", "people")}
+    if path.exists() and read_json(path) != settings:
+        raise ValueError(f"{args.output}: trained with other settings (settings.json). Choose another --output.")
+    args.output.mkdir(parents=True, exist_ok=True)
+    write_json(path, settings)
 
 
 def accuracies(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, some: Sequence[Claim], length: int) -> Table:
@@ -128,12 +141,14 @@ def main(args: argparse.Namespace) -> None:
     rows = fitting(tokenizer, made, args.length)
     about = f"{len(rows)} of {len(made)} claims of {len(documents)} documents fit; names by {tag.description}."
     print(about, flush=True)
+    held_out = claims([*corpus.test["document"]], tag, seed=args.seed)
+    if not held_out:
+        raise ValueError(f"{args.data}: no claim can be made of its test documents.")
     train(model, tokenizer, rows, args)
     model = model.to(best_device())
     model.save_pretrained(args.output)
     tokenizer.save_pretrained(args.output)
     longest = min(LONGEST_PAIR, model.config.max_position_embeddings)
-    held_out = claims([*corpus.test["document"]], tag, seed=args.seed)
     tables = [accuracies(model, tokenizer, held_out, longest)]
     if args.people is not None:
         tables.append(agreement(model, tokenizer, args.people, longest))

@@ -55,9 +55,13 @@ def test_training_is_resumed_and_the_metric_reads_the_result(
     assert "| this classifier " in first
     assert f"of {len(DOCUMENTS)} documents fit" in first
     assert first in capsys.readouterr().out
-    train_factcc.main(train_factcc.arguments(words(folder, "--steps", "3")))
+    train_factcc.main(train_factcc.arguments(words(folder, "--steps", "2")))
     assert resumed == [None, "checkpoint-2"]
-    assert [path.name for path in (folder / "run" / "checkpoints").iterdir()] == ["checkpoint-3"]
+    assert (folder / "run" / "table.md").read_text(encoding="utf-8") == first
+    with pytest.raises(ValueError, match="trained with other settings"):
+        train_factcc.main(train_factcc.arguments(words(folder, "--steps", "2", "--seed", "1")))
+    with pytest.raises(ValueError, match="--length 5: no claim fits"):
+        train_factcc.main(train_factcc.arguments(words(folder, "--length", "5")))
     values, _ = entailed(["Anna met Boris."], DOCUMENTS[:1], EntailmentOptions(model=str(folder / "run")))
     assert values in ([0.0], [1.0])
 

@@ -60,12 +60,12 @@ def test_without_the_baseline_values_are_shown_as_they_are(drawn: dict, tmp_path
 def test_shares_are_plain_differences_and_methods_may_be_left_out(drawn: dict, tmp_path: Path) -> None:
     rows = [ResultRow(method, 0, "small", {"r1p": value}) for method, value in (("softmax", 0.0), ("ps", 0.25))]
     paper = {"small": {"softmax": {"R1P": 0.5}, "ps": {"R1P": 0.625}, "pg": {"R1P": 0.7}}}
-    panels = MetricPanels("D", {"R1P": ("r1p", ("R1P",))}, baseline="softmax", points=("R1P",), left_out=("pg",))
+    panels = MetricPanels("D", {"R1P": ("r1p", ("R1P",))}, baseline="softmax", plain=("R1P",), left_out=("pg",))
     panels([*rows, ResultRow("pg", 0, "small", {"r1p": 0.9})], tmp_path / "plot.png", paper)
-    panel = drawn["R1P (points)"]
+    panel = drawn["R1P, difference"]
     assert {name: value.mean for name, value in panel.values.items()} == {"Softmax": 0.0, "PS": 0.25}
     assert panel.paper["paper"] == {"Softmax": 0.0, "PS": 0.125}
-    assert "points" in drawn["options"]["label"]
+    assert "not in percent" in drawn["options"]["label"]
 
 
 def test_the_paper_s_differences_stand_beside(drawn: dict, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_where_pointers_start(workspace: type[Workspace], preset: Preset, monkey
                 assert lab.with_new_head(RowSpec.parse(name), 0, size).head.config.gate_start == 0
         assert lab.with_new_head(RowSpec.parse("softmax"), 0, size).head.config.gate_start == CLOSED
     for other in (*PRESETS.values(), *SUMMARY_PRESETS.values()):
-        assert bool(other.b_ptr) == (other.name == "paper")
+        assert bool(other.gate_starts) == (other.name == "paper")
 
 
 def test_time_is_that_of_batches_of_4_and_8(monkeypatch: pytest.MonkeyPatch) -> None:

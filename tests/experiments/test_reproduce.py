@@ -198,7 +198,9 @@ def test_a_pretrained_model_takes_the_place_of_the_backbone(train, text, folders
     assert [row["size"] for row in data["rows"]] == ["model"]
     assert data["settings"]["preset"]["backbones"] == {"model": {"pretrained": "model", "config": {}}}
     table = (tmp_path / "analogy" / "table.md").read_text(encoding="utf-8")
-    assert f"unbottle reproduce analogy --preset tiny --model model --train {train} --contexts 2" in table
+    assert (
+        f"unbottle reproduce analogy --preset tiny --data text.txt --model model --train {train} --contexts 2" in table
+    )
 
 
 def test_models_are_evaluated_on_the_gpu_if_there_is_one(text, folders, monkeypatch) -> None:

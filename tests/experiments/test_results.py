@@ -50,10 +50,29 @@ def test_a_row_without_a_metric_of_a_named_model_is_measured_again(tmp_path) -> 
     results.add(by_other)  # too late
     assert before.key in results
     assert results.rows == [by_mine]
+    results.add(other_row := row("softmax+c", 1, 3.0))
+    again = replace(before, metrics={"perplexity": 10.0, "mauve": 0.75, "models": {"mauve": "third"}})
+    both = replace(EXPERIMENT, columns=columns, models={"mauve": "third"})
+    Results(tmp_path, both, SETTINGS).add(again)
+    (kept, _) = Results(tmp_path, both, SETTINGS).rows
+    assert kept.metrics == {"perplexity": 10.0, "mauve": 0.75, "factcc": 0.25, "models": kept.models}
+    assert kept.models == {"mauve": "third", "factcc": "mine"}
+    assert Results(tmp_path, both, SETTINGS).rows[1] == other_row  # rows keep their places
+    assert kept.key in Results(tmp_path, replace(both, models=dict(kept.models)), SETTINGS)
     assert "FactCC by mine." in (tmp_path / "table.md").read_text(encoding="utf-8")
     diverged = replace(row("softmax+c", 0, 1.0), metrics={"broken": "at step 3"})
     results.add(diverged)
     assert diverged.key in results
+
+
+def test_values_by_different_models_have_no_mean(tmp_path) -> None:
+    experiment = replace(EXPERIMENT, columns=(Column("FactCC", "factcc"),), paper={})
+    results = Results(tmp_path, experiment, SETTINGS)
+    for seed, (value, model) in enumerate(((0.25, "one"), (0.75, "other"))):
+        results.add(ResultRow("softmax", seed, "small", {"factcc": value, "models": {"factcc": model}}))
+    text = results.markdown()
+    assert [cell.strip() for cell in text.splitlines()[6].split("|")[1:-1]] == ["Softmax", ""]
+    assert "FactCC by one. FactCC by other." in text
 
 
 def test_rows_are_averaged_over_seeds_beside_the_paper(tmp_path) -> None:

@@ -196,7 +196,8 @@ def test_metrics_of_models_are_added_to_rows_that_lack_them(done, pairs, tmp_pat
         assert 0 <= found["factcc"] <= 1
         assert found["models"] == {"mauve": "features", "factcc": "classifier"}
     text = (folders[1] / "summarization-samsum" / "table.md").read_text(encoding="utf-8")
-    assert "FactCC by classifier. MAUVE by features. Proper nouns by rules: capital letters" in text
+    assert "FactCC by classifier. MAUVE by features. Names by rules: capital letters" in text
+    assert "--data samsum --mauve-model features --entailment classifier`" in text
     monkeypatch.setattr(summary_tables, "score_examples", lambda *args, **options: pytest.fail("scored again"))
     assert reproduce(pairs, folders, *rows, *judges) == 0
     assert reproduce(pairs, folders, *judges, name="t5-size-curve") == 2
@@ -222,7 +223,9 @@ def test_a_tagger_that_is_named_is_used_and_rows_of_another_are_measured_again(
     (row,) = results(folders)["rows"]
     assert row["found"]["tagger"] == Everything.description
     assert row["found"]["p-ratio"] != before["found"]["p-ratio"]
-    assert f"Proper nouns by {Everything.description}." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"Names by {Everything.description}." in out
+    assert "--tagger spacy:anywhere`" in out
     assert reproduce(pairs, folders, "--tagger", "rules", name="t5-size-curve") == 2
     assert "only for table3 and summarization" in capsys.readouterr().err
 

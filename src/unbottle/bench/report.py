@@ -6,7 +6,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import cycle, groupby
 from pathlib import Path
 from typing import Any
 
@@ -157,16 +157,21 @@ def bars(axes: Any, rows: Sequence[Measurement]) -> None:
         axes.bar_label(drawn, fmt="%.2f", fontsize=7)
     axes.axhline(1, color="black", linewidth=1)
     axes.set_xticks(range(len(titles)), titles)
-    axes.set_ylabel(f"{unit_of(rows)} time / {'plain model' if baseline == PLAIN else baseline}")
+    axes.set_ylabel(ratio_label(rows))
     axes.set_title(rows[0].point.shape.name)
     if names:
         axes.legend(fontsize=8)
 
 
+def ratio_label(rows: Sequence[Measurement]) -> str:
+    baseline = rows[0].variant.name
+    return f"{unit_of(rows)} time / {'plain model' if baseline == PLAIN else baseline}"
+
+
 def ratios(axes: Any, rows: Sequence[Measurement]) -> None:
     """Computing time of many methods beside the baseline: a dot each, hollow for the paper's."""
     names = list(dict.fromkeys(row.variant.name for row in rows))
-    for title, marker in zip(dict.fromkeys(row.point.title for row in rows), "osv^P*", strict=False):
+    for title, marker in zip(dict.fromkeys(row.point.title for row in rows), cycle("osv^P*"), strict=False):
         dots = [row for row in rows if row.point.title == title]
         axes.plot([row.cpu_ratio for row in dots], [names.index(row.variant.name) for row in dots], marker, label=title)
     if paper := [row for row in rows if row.paper_ratio]:
@@ -176,7 +181,7 @@ def ratios(axes: Any, rows: Sequence[Measurement]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.grid(axis="x", color="#eceff2", zorder=0)
-    axes.set_xlabel(f"{unit_of(rows)} time / {names[0]}")
+    axes.set_xlabel(ratio_label(rows))
     axes.set_title(rows[0].point.shape.name)
     axes.legend(fontsize=8)
 

@@ -176,15 +176,22 @@ def reproduce(
         raise ValueError(f"--tagger {tagger}: only for {' and '.join(TAGGED)}, not for {experiment}.")
     if experiment in TAGGED and preset == "paper":
         tagger = tagger or "spacy"  # the paper's
-    given = {"data": data, "pairs": pairs, "model": model, "mauve-model": mauve_model, "entailment": entailment}
-    said = {
-        "templates": "own" if templates == "own" else None,
-        **{option: Path(path).name for option, path in given.items() if path is not None},
+    from unbottle.experiments.presets import without_path
+
+    kind, _, folder = (tagger or "").partition(":")
+    given = {
+        "data": without_path(data),
+        "pairs": pairs and pairs.name,
+        "model": without_path(model),
         "train": train,
         "contexts": contexts,
+        "mauve-model": without_path(mauve_model),
+        "entailment": without_path(entailment),
+        "tagger": f"{kind}:{without_path(folder)}" if folder else tagger,
     }
-    options = "".join(f" --{name} {value}" for name, value in said.items() if value is not None)
-    table = replace(table, command=f"unbottle reproduce {experiment.removesuffix('-own')} --preset {preset}{options}")
+    options = [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+    command = shlex.join(["unbottle", "reproduce", experiment, "--preset", preset, *options])
+    table = replace(table, command=command)
     methods, sizes = table.select_methods(settings, method or ()), table.select_sizes(settings, size or ())
     data = data or settings.data
     suffix = table.workspace.suffix(data)
@@ -193,7 +200,8 @@ def reproduce(
     if dry_run:
         rows = {"experiment": experiment, "methods": methods, "sizes": sizes, "seeds": list(range(seeds))}
         folders = {"data": data, "work": str(work), "output": str(output)}
-        end_dry_run({**rows, **folders, "preset": settings.to_dict()})
+        judged = {"tagger": tagger, "mauve_model": mauve_model, "entailment": entailment}
+        end_dry_run({**rows, **folders, **judged, "preset": settings.to_dict()})
     from unbottle.cli.models import config_of_model, fetched
     from unbottle.experiments.runner import run_experiment
     from unbottle.hf.pretrained import language_model
@@ -202,12 +210,14 @@ def reproduce(
         settings = replace(settings, backbones={size: Backbone(pretrained=fetched(model)) for size in sizes})
     if tagger is not None:
         from unbottle.eval.proper_nouns import tagger as tagger_of
+        from unbottle.experiments.results import TAGGER
 
-        table = replace(table, models={"tagger": tagger_of(tagger).description})
+        table = replace(table, models={TAGGER: tagger_of(tagger).description})
     if judges:
         from unbottle.experiments.summary_tables import with_models
 
-        table = with_models(table, mauve=mauve_model and fetched(mauve_model), factcc=entailment)
+        mauve_model, entailment = (judge and fetched(judge) for judge in (mauve_model, entailment))
+        table = with_models(table, mauve=mauve_model, factcc=entailment)
 
     summarizes = not isinstance(settings, LanguagePreset)
     with one_line_warnings(), progress() as report, ExitStack() as stack:
@@ -352,7 +362,6 @@ def compare(
         config = config_of_model(path, encoder_decoder=pairs is not None)
         workspace = workspace_class(work, preset, data, progress=report, threads=threads)
         workspace.keep_models = keep_models
-        workspace.tagger = tagger or workspace.tagger
         with language_model(path, config):
             results = run(workspace, output, rows, seeds=range(seeds), command=command)
     show(results.markdown())

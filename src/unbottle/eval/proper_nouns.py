@@ -113,7 +113,7 @@ class Spacy:
         used = f"{meta['lang']}_{meta['name']} {meta['version']}"
         self.description = f"spacy {spacy.__version__}, model {used}: PROPN"
 
-        self._spans = lru_cache(maxsize=CACHED)(self._tag)  # a document is asked for once for every summary of it
+        self._spans = lru_cache(maxsize=CACHED)(self._tag)  # rows of a table have the same references
 
     def __call__(self, text: str) -> list[Span]:
         return [*self._spans(text)]

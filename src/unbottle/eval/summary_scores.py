@@ -178,10 +178,6 @@ class SummaryScores:
     tagger: str
     resampling: Resampling
 
-    def value(self, name: str) -> float | None:
-        """The value of a metric; None if it was not measured."""
-        return self.metrics[name].value if name in self.metrics else None
-
     def to_dict(self) -> Json:
         return {
             "examples": len(self.ids),

@@ -24,8 +24,10 @@ class Entry(NamedTuple):
 METRICS = "unbottle[eval]"
 EXPERIMENTS = {
     "table1": Entry("language_tables:TABLE1", "perplexity of output layers", "15 rows of 3 minutes"),
-    "table2": Entry("language_tables:TABLE2", "word-by-word reranker", "2 rows of 1 minute, 2 with wbwR of 10"),
-    "table3": Entry("language_tables:TABLE3", "text completion", "15 rows of 5 minutes, 2 after table1", METRICS),
+    "table2": Entry(
+        "language_tables:TABLE2", "word-by-word reranker", "2 rows, 1 minute each, and 2 with wbwR, 10 minutes each"
+    ),
+    "table3": Entry("language_tables:TABLE3", "text completion", "15 rows, 5 minutes each, or 2 after table1", METRICS),
     "table4": Entry("language_tables:TABLE4", "next words after three prompts", "4 rows of seconds, after table1"),
     "analogy": Entry("language_tables:ANALOGY", "ambiguous contexts, by the paper's protocol", "4 rows of 3 minutes"),
     "analogy-own": Entry("language_tables:ANALOGY_OWN", "the same with our own templates", "4 rows of 3 minutes"),

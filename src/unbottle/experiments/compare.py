@@ -288,7 +288,7 @@ NOTE = (
     "To the baseline, which is {baseline}: difference of perplexities, its 95 % bootstrap interval over held-out "
     "windows (paired, losses averaged over seeds), and with how many seeds it is better. In context, in W(100), "
     "elsewhere: by where the true next token was, W(100) is that of the model before training; names: by the tagger "
-    "named in results.json. Evenness, mass on the list and winner changes: over lists to choose from, each in several "
+    "named below. Evenness, mass on the list and winner changes: over lists to choose from, each in several "
     "orders; mass repeated: probability of words already listed after a list that should go on with something new. "
     "Effective rank of the logits at 1,024 positions (exp of the entropy of their singular values), and singular "
     "values above 1e-5 of the largest. Gradient: share of the norm of the logits' gradient that the last hidden state "
@@ -338,6 +338,7 @@ def comparison_experiment(
         workspace=CompareWorkspace,
         finish=lambda workspace, rows: differences_to(baseline, rows),
         plot=MetricPanels(title, PANELS, baseline=baseline),
+        tagged=True,
         note=NOTE.format(lr=lr, baseline=RowSpec.parse(baseline).title),
         command=command,
     )

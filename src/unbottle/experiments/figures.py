@@ -27,15 +27,15 @@ from unbottle.tables import Estimate
 class MetricPanels:
     """A panel for each metric (title: key, the paper's columns): each method's difference to the baseline in percent.
 
-    So numbers of small models here stand beside the paper's. Differences are taken seed by seed. Without a baseline,
-    or without a row of it, the values are shown as they are, with `log` on a logarithmic axis. Panels named in `points`
-    show plain differences: of shares whose baseline may be near 0.
+    So numbers of small models here stand beside the paper's. Differences are taken seed by seed. Panels named in
+    `plain` show differences as they are, not in percent: of shares whose baseline may be near 0. Without a baseline,
+    or without a row of it, values are shown, with `log` on a logarithmic axis.
     """
 
     title: str
     metrics: Mapping[str, tuple[str, tuple[str, ...]]]
     baseline: str | None = "softmax+mi"
-    points: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # methods
     log: bool = False
 
@@ -46,14 +46,6 @@ class MetricPanels:
         rows = [row for row in rows if row.method not in (untrained, *self.left_out)]
         baseline = self.baseline if any(row.method == self.baseline for row in rows) else None
         sizes = {row.size for row in rows}
-
-        def change(value: float, base: float | None, heading: str) -> float | None:
-            if baseline is None:
-                return value
-            if base is None:
-                return None
-            return value - base if heading in self.points else 100 * (value / base - 1) if base else None
-
         contents = []
         for heading, (key, columns) in self.metrics.items():
             base = {(row.size, row.seed): row.metrics.get(key) for row in rows if row.method == baseline}
@@ -64,24 +56,36 @@ class MetricPanels:
                     continue
                 title = RowSpec.parse(row.method).title
                 name = title if len(sizes) == 1 else f"{row.size}, {title}"
-                value = change(row.metrics[key], base.get((row.size, row.seed)), heading)
+                value = row.metrics[key]
+                if baseline is not None:
+                    value = self._difference(heading, value, base.get((row.size, row.seed)))
                 if value is not None:
                     ours.setdefault(name, []).append(value)
                 numbers = paper.get(row.size, {})
-                for column in columns if {row.method, baseline or row.method} <= {*numbers} else ():
-                    value = change(numbers[row.method][column], numbers[baseline or row.method][column], heading)
+                for column in columns if row.method in numbers else ():
+                    value = numbers[row.method][column]
+                    if baseline is not None:
+                        value = self._difference(heading, value, numbers.get(baseline, {}).get(column))
                     if value is not None:
                         series = "paper" if len(columns) == 1 else f"paper, {column}"
                         theirs.setdefault(series, {})[name] = value
             if ours:
                 values = {method: Estimate.of(numbers) for method, numbers in ours.items()}
-                title = f"{heading} (points)" if baseline is not None and heading in self.points else heading
+                title = f"{heading}, difference" if baseline is not None and heading in self.plain else heading
                 contents.append(Panel(title=title, values=values, paper=theirs))
         if contents:
             label = "" if baseline is None else f"difference to {RowSpec.parse(baseline).title}, %"
-            if any(panel.title.endswith("(points)") for panel in contents):
-                label += "; points: difference in the units of the metric"
-            panels(contents, path, title=self.title, label=label, zero=baseline is not None, log=self.log)
+            if baseline is not None and self.plain:
+                label += " (where the title says difference: not in percent)"
+            log = self.log and baseline is None
+            panels(contents, path, title=self.title, label=label, zero=baseline is not None, log=log)
+
+    def _difference(self, heading: str, value: float, base: float | None) -> float | None:
+        if base is None:
+            return None
+        if heading in self.plain:
+            return value - base
+        return 100 * (value / base - 1) if base else None
 
 
 def plot_size_curve(

@@ -24,13 +24,13 @@ from unbottle.eval.completion import FILE as COMPLETIONS
 from unbottle.eval.completion import CompletionConfig, CompletionRow, completion, read_completions, scores
 from unbottle.eval.next_words import PROMPTS, probe
 from unbottle.eval.order_bias import order_bias
-from unbottle.eval.proper_nouns import Tagger, tagger
+from unbottle.eval.proper_nouns import Tagger
 from unbottle.experiments import paper
 from unbottle.experiments.corpora import Sentences
 from unbottle.experiments.figures import MetricPanels, listed_options, plot_options, plot_size_curve
 from unbottle.experiments.paper import ANY, SMALL
 from unbottle.experiments.presets import Json
-from unbottle.experiments.results import TAGGER, Column, Experiment, ResultRow, RowKey, of_backbone
+from unbottle.experiments.results import INTERVALS, TAGGER, Column, Experiment, ResultRow, RowKey, of_backbone
 from unbottle.experiments.workspace import LanguageWorkspace
 
 CURVE = ("softmax", "softmax+mi", "mos+mi", "ps+mi", "softmax+cpr:20,100+mi")
@@ -289,11 +289,11 @@ def measure_completion(workspace: LanguageWorkspace, row: RowKey) -> Json:
     output = folder.parent / ("completion" if preset.draws == 1 else f"completion-{preset.draws}")
     model = workspace.load(folder)
     report = workspace.labelled("generating")
-    tag = tagger(workspace.tagger)
+    tag = workspace.name_tagger
     result = completion(model, tokenizer, [text], tagger=tag, config=config, output=output, report=report)
     return {
         **result.scores["all"],
-        "intervals": completion_intervals(output / COMPLETIONS, tag, seed=row.seed),
+        INTERVALS: completion_intervals(output / COMPLETIONS, tag, seed=row.seed),
         TAGGER: result.tagger,
         "continuations": result.continuations,
     }
@@ -324,8 +324,9 @@ TABLE3 = Experiment(
     plot=MetricPanels(
         "Text completion (tb:gpt2_gen_other)",
         {name: (name, (name,)) for name in paper.COLUMNS["completion"]},
-        points=("R1P", "R1PC", "P Ratio"),
+        plain=("R1P", "R1PC", "P Ratio"),
     ),
+    tagged=True,
     note="ROUGE without a stemmer; `unbottle eval completion --from FILE --stemmer` scores the same continuations with "
     "one. R1 to R2 are percent; results.json has 95 % bootstrap intervals over the excerpts.",
 )

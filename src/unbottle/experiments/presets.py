@@ -49,8 +49,7 @@ class Preset:
     base: RunSettings | None = None
     base_share: float = 0.0
     vocabulary: int | None = None  # size of the tokenizer that is trained for such a backbone
-    # by backbone: where PG starts, and PS and CopyNet at 0, as in the paper; without, all start where attach lets them
-    b_ptr: dict[str, float] = field(default_factory=dict)
+    gate_starts: dict[str, dict[str, float]] = field(default_factory=dict)  # by backbone and base, if not attach's
 
     @property
     def form(self) -> str:
@@ -84,8 +83,9 @@ def same_settings(stored: object, settings: Json) -> bool:
                     backbone["pretrained"] = Path(backbone["pretrained"]).name
             values.pop("about", None)
             values.pop("data", None)  # the default of --data; what was used stands beside the preset
-            if not values.get("b_ptr"):  # attach's, as in all earlier files
-                values.pop("b_ptr", None)
+            for name in ("b_ptr", "gate_starts"):  # attach's, as in all earlier files
+                if not values.get(name):
+                    values.pop(name, None)
         for name in ADDED - {*old}:
             new.pop(name, None)
         if isinstance(old.get("backbones"), dict) and isinstance(new.get("backbones"), dict):
@@ -129,7 +129,7 @@ class LanguagePreset(Preset):
             base_share=0.0,
             table=(),
             epochs={},
-            b_ptr={},
+            gate_starts={},
             vocabulary=None,
         )
 
@@ -146,6 +146,7 @@ class LanguagePreset(Preset):
         return 1.0 if self.curve_epochs is None else self.curve_epochs / self.row_settings(size).epochs
 
 
+OPEN = {"pg": 0.0, "ps": 0.0, "copynet": 0.0}  # where the paper's gates and biases start
 PAPER = Settings(output="", length=200, batch=4, lr=1e-5)
 CPU = replace(PAPER, batch=8, clip=1.0, save_every=100, keep=1)
 
@@ -171,7 +172,7 @@ PRESETS = {
             table=("GPT-2 Small", "GPT-2 Medium"),
             epochs={"GPT-2 Medium": float(str(LANGUAGE_ARGUMENTS["paper-medium"]["num_train_epochs"]))},
             curve_epochs=0.4,
-            b_ptr={"GPT-2 Small": 0.0, "GPT-2 Medium": 0.0},
+            gate_starts={"GPT-2 Small": OPEN, "GPT-2 Medium": OPEN},
             analogies=None,
             sequences=40_000,
         ),
@@ -290,7 +291,12 @@ SUMMARY_PRESETS = {
                 "booksum": {"epochs": SUMMARIZE_PRESETS["paper-booksum"]["num_train_epochs"]},
                 "booksum, BART Large": {"lr": SUMMARIZE_PRESETS["paper-booksum-bart-large"]["learning_rate"]},
             },
-            b_ptr={"T5-Small": 3.0, "T5-Base": 3.0, "BART Base": 0.0, "BART Large": 0.0},
+            gate_starts={
+                "T5-Small": {**OPEN, "pg": 3.0},
+                "T5-Base": {**OPEN, "pg": 3.0},
+                "BART Base": OPEN,
+                "BART Large": OPEN,
+            },
             metrics=tuple(METRICS),
         ),
         SummaryPreset(

@@ -9,7 +9,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from unbottle.tables import Estimate, Table
 BROKEN = "broken"  # the only metric of a row whose training diverged: why
 MODELS = "models"  # beside the metrics of a row: metric -> the model that computed it, for those that load one
 TAGGER = "tagger"  # likewise: what found the proper nouns
+INTERVALS = "intervals"  # likewise: metric -> the ends of its interval
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,17 @@ class ResultRow:
         tagger = {TAGGER: self.metrics[TAGGER]} if self.metrics.get(TAGGER) else {}
         return {**self.metrics.get(MODELS, {}), **tagger}
 
+    def with_metrics_of(self, earlier: ResultRow) -> ResultRow:
+        """This row, and the metrics by models that only an earlier measurement of it used."""
+        metrics: Json = {**self.metrics}
+        for name, model in earlier.metrics.get(MODELS, {}).items():
+            if name not in self.models:
+                metrics[MODELS] = {**metrics.get(MODELS, {}), name: model}
+                metrics |= {name: earlier.metrics[name]} if name in earlier.metrics else {}
+                if name in earlier.metrics.get(INTERVALS, {}):
+                    metrics[INTERVALS] = {**metrics.get(INTERVALS, {}), name: earlier.metrics[INTERVALS][name]}
+        return replace(self, metrics=metrics)
+
     @classmethod
     def from_json(cls, row: Json) -> ResultRow:
         return cls(row["method"], row["seed"], row["size"], row["found"])
@@ -108,6 +120,7 @@ class Experiment:
     finish: Finish | None = None
     plot: Plot | None = None
     models: Mapping[str, str] = field(default_factory=dict)  # as of a row: rows that have others are measured again
+    tagged: bool = False  # whether columns depend on the tagger of names
     note: str = ""
     command: str = ""  # the command that runs it; empty: unbottle reproduce
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -181,7 +194,11 @@ class Results:
             self._read()
             if row.key in self:
                 return  # another process was faster
-            self.rows = [*(other for other in self.rows if other.key != row.key), row]
+            if earlier := [other for other in self.rows if other.key == row.key]:
+                row = row.with_metrics_of(earlier[0])
+                self.rows = [row if other.key == row.key else other for other in self.rows]
+            else:
+                self.rows.append(row)
             self.together = {}  # of fewer rows
             self._write()
 
@@ -209,14 +226,16 @@ class Results:
         seeds = sorted({row.seed for row in self.rows})
         error = "; ± is the standard error of the mean" if len(seeds) > 1 else ""
         parts += [self.experiment.note] if self.experiment.note else []
-        titles = {column.key: column.title for column in self.experiment.columns} | {TAGGER: "Proper nouns"}
-        models = {f"{titles[name]} by {model}." for row in self.rows for name, model in row.models.items()}
-        parts += [" ".join(sorted(models))] if models else []
+        titles = {column.key: column.title for column in self.experiment.columns}
+        titles |= {TAGGER: "Names"} if self.experiment.tagged else {}
+        models = {(titles[name], model) for row in self.rows for name, model in row.models.items() if name in titles}
+        parts += [" ".join(f"{title} by {model}." for title, model in sorted(models))] if models else []
         hardware, settings = machine(), self.settings
         versions = ", ".join(f"{name} {version}" for name, version in hardware["versions"].items())
         command = self.experiment.command or (
             f"unbottle reproduce {self.experiment.name} --preset {settings['preset']['name']}"
         )
+        command += f" --seeds {len(seeds)}" if len(seeds) > 1 and "--seeds" not in command else ""
         parts.append(
             f"`{command}`, text {settings['data']}, seeds {', '.join(map(str, seeds))}{error}. "
             f"{hardware['processor']}, {hardware['cores']} cores; {versions}."
@@ -250,8 +269,8 @@ class Results:
         together = self.together.get(of_backbone(first.size, first.method)) or self.together.get(first.method, {})
         metrics = [row.metrics.get(column.key) for row in rows] + [together.get(column.key)]
         values = [value for value in metrics if value is not None]  # None: no token was of that kind
-        if not values:
-            return ""
+        if not values or len({row.models.get(column.key) for row in rows if column.key in row.metrics}) > 1:
+            return ""  # values by different models have no mean
         if isinstance(values[0], str):
             return values[0]
         estimate = Estimate.of(values)

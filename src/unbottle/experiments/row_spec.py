@@ -15,7 +15,6 @@ from unbottle.hf import attach
 from unbottle.method import Method
 from unbottle.train.presets import RunSettings
 
-POINTERS = ("pg", "ps", "copynet")
 PLAIN = "plain"
 LEARNING_RATE = "lr"
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
@@ -88,16 +87,18 @@ class RowSpec:
         """Whether there are as many words as the reranker partitions take; None: any number."""
         return self.method is None or vocabulary is None or max(self.method.ks, default=0) <= vocabulary
 
-    def attach_head(self, model: PreTrainedModel, *, form: str, b_ptr: float | None = None) -> PreTrainedModel:
-        """Attach the head of this row to a model; `form` and starts apply unless the row names its own.
+    def attach_head(
+        self, model: PreTrainedModel, *, form: str, gate_starts: Mapping[str, float] | None = None
+    ) -> PreTrainedModel:
+        """Attach the head of this row to a model.
 
-        With `b_ptr`, pointers start as the paper's do: PG there, PS and CopyNet at 0.
+        `form` and, by base, `gate_starts` apply unless the row names its own.
         """
         assert self.method is not None, "the plain model has no head"
         options: Json = {name: HEAD_OPTIONS[name](value) for name, value in self.options if name in HEAD_OPTIONS}
         options.setdefault("form", form)
-        if b_ptr is not None and self.method.base in POINTERS:
-            options.setdefault("gate_start", b_ptr if self.method.base == "pg" else 0.0)
+        if gate_starts and self.method.base in gate_starts:
+            options.setdefault("gate_start", gate_starts[self.method.base])
         model_with_head: PreTrainedModel = attach(model, self.method, **options)
         return model_with_head
 

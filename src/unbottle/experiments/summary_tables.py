@@ -13,14 +13,14 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from unbottle.data.sources import read_rows
-from unbottle.eval import Documents, Examples, score_examples, summary_loss, tagger, write_summaries
+from unbottle.eval import Documents, Examples, score_examples, summary_loss, write_summaries
 from unbottle.eval.metrics.metric import EntailmentOptions, MauveOptions, SummaryScoreOptions
 from unbottle.eval.metrics.model_based import label_of, load_classifier, load_mauve, mauve_features
 from unbottle.experiments.figures import MetricPanels, plot_size_curve
 from unbottle.experiments.language_tables import forward_times, num_parameters
 from unbottle.experiments.paper import SUMMARIES
 from unbottle.experiments.presets import Json, without_path
-from unbottle.experiments.results import MODELS, TAGGER, Column, Experiment, RowKey
+from unbottle.experiments.results import INTERVALS, MODELS, TAGGER, Column, Experiment, RowKey
 from unbottle.experiments.workspace import EvalWindows, SummaryWorkspace
 
 ROWS = tuple(SUMMARIES["samsum"]["T5-Small"])
@@ -45,24 +45,25 @@ def measure_summaries(
     scores = score_examples(
         Examples.of(read_rows(path), needed=("id", "document", "summary")),
         metrics=(*workspace.preset.metrics, *more),
-        tagger=tagger(workspace.tagger),
+        tagger=workspace.name_tagger,
         options=options,
         report=workspace.labelled("scoring"),
     )
     scored = scores.metrics.items()
     return metrics | {
         **{name: score.value for name, score in scored if score.value is not None},
-        "intervals": {name: [score.low, score.high] for name, score in scored if score.low is not None},
+        INTERVALS: {name: [score.low, score.high] for name, score in scored if score.low is not None},
         "not measured": {name: score.why for name, score in scored if score.value is None},
         "summaries": len(rows),
         TAGGER: scores.tagger,
-        MODELS: {name: model for name, model in models_of(options).items() if scores.value(name) is not None},
+        MODELS: {name: model for name, model in models_of(options).items() if name in scores.metrics},
     }
 
 
 def models_of(options: SummaryScoreOptions) -> dict[str, str]:
-    """The models that metrics load, without paths of this machine."""
-    return {MAUVE: str(without_path(options.mauve.model)), FACTCC: str(without_path(options.entailment.model))}
+    """The models that metrics load: names on the hub, or of folders, where that of `runs/x/model` is x."""
+    names = {MAUVE: options.mauve.model, FACTCC: options.entailment.model}
+    return {metric: str(without_path(model.removesuffix("/model"))) for metric, model in names.items()}
 
 
 def with_models(experiment: Experiment, *, mauve: str | None, factcc: str | None) -> Experiment:
@@ -166,8 +167,9 @@ SUMMARIZATION = Experiment(
             "MAUVE": (MAUVE, ("MAUVE",)),
         },
         baseline="softmax",
-        points=("R1P", "P Ratio", "FactCC", "MAUVE"),
+        plain=("R1P", "P Ratio", "FactCC", "MAUVE"),
     ),
+    tagged=True,
     note="Loss: the paper's, per position of summaries padded to 128 tokens; the padding is taken as known (the "
     "authors train on it, we do not). Per token, and perplexity: of the tokens of all reference summaries of the test "
     "part, and of those that are in the document or not. Time: CPU time of a forward pass "

@@ -32,6 +32,7 @@ from transformers.utils import logging
 
 from unbottle.data import Pairs, Windows
 from unbottle.eval.inference import best_device
+from unbottle.eval.proper_nouns import Tagger, tagger
 from unbottle.experiments.corpora import (
     Corpus,
     PairCorpus,
@@ -73,7 +74,7 @@ class Workspace(ABC):
     auto_class: ClassVar[type[AutoModelForCausalLM | AutoModelForSeq2SeqLM]]
     settings_file: ClassVar[str] = "lab.json"
     preset: Preset
-    tagger: str = "auto"  # of proper nouns
+    tagger = "auto"  # of proper nouns: a name, as --tagger takes it
 
     def __init__(
         self, folder: Path, preset: Preset, data: str, *, progress: Progress = silent, threads: int | None = None
@@ -213,18 +214,23 @@ class Workspace(ABC):
         return self._train_once(folder, make_model, data, settings, size)
 
     def with_new_head(self, spec: RowSpec, seed: int, size: str) -> PreTrainedModel:
-        """The backbone with a new head, which predicts what the backbone predicts, if PG does not start elsewhere."""
+        """The backbone with a new head, which predicts what the backbone predicts unless its gate starts elsewhere."""
         base = self.base(size)
         with quick_hub(base):
             model = self.auto_class.from_pretrained(base, **SAFE)
         torch.manual_seed(seed)
-        return spec.attach_head(model, form=self.preset.form, b_ptr=self.preset.b_ptr.get(size))
+        return spec.attach_head(model, form=self.preset.form, gate_starts=self.preset.gate_starts.get(size))
 
     @classmethod
     def load(cls, path: Path | str) -> PreTrainedModel:
         """A saved model, in evaluation mode, on the GPU if there is one."""
         model: PreTrainedModel = cls.auto_class.from_pretrained(path, **SAFE).eval().to(best_device())
         return model
+
+    @cached_property
+    def name_tagger(self) -> Tagger:
+        """The tagger, which reads the texts of all rows."""
+        return tagger(self.tagger)
 
     def labelled(self, what: str) -> Progress:
         """The progress of one of the things that are done for a row."""

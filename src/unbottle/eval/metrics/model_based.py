@@ -194,8 +194,14 @@ def _reference_features(texts: tuple[str, ...], options: MauveOptions) -> np.nda
     return mauve_features(texts, options)
 
 
+@functools.lru_cache(maxsize=1)  # for the references and all runs
+def load_features_model(name: str) -> tuple[PreTrainedModel, Tokenizer]:
+    model, tokenizer, _ = load_pretrained(AutoModel, "MAUVE", name, "Give a folder.")
+    return model, tokenizer
+
+
 def mauve_features(texts: Sequence[str], options: MauveOptions) -> np.ndarray:
-    model, tokenizer, _ = load_pretrained(AutoModel, "MAUVE", options.model, "Give a folder.")
+    model, tokenizer = load_features_model(options.model)
     longest = min(LONGEST_TEXT, length_limit(model.config) or LONGEST_TEXT)
     features = []
     for text in texts:  # one by one: without padding, the last token is the last, whatever the tokenizer
