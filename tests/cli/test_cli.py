@@ -174,7 +174,11 @@ def test_the_program_run_with_m_does_not_wait_for_torch() -> None:
         (["bench", "--preset", "fast"], "preset 'fast': unknown. Known: goals, paper."),
         (["bench", "--preset", "goals", "--shape", "gpt2"], "preset goals fixes methods and sizes: leave out --shape."),
         (["bench", "--preset", "paper", "--method", "mos"], "leave out --method."),
-        (["bench", "--preset", "paper", "--shape", "t5-small"], "Known: gpt2, gpt2-medium."),
+        (
+            ["bench", "--preset", "paper", "--shape", "vocab-152k"],
+            "Known: gpt2, gpt2-medium, t5-small, t5-base, bart-base",
+        ),
+        (["bench", "--preset", "paper", "--shape", "t5-small", "--shape", "gpt2"], "have different methods"),
         (["bench", "--scale", "X=3"], "scale 'X=3': unknown axis 'X'."),
         (["bench", "--repeats", "0"], "repeats 0: give a number of at least 1."),
         (["bench", "--output", "/dev/null/folder"], "Not a directory"),
@@ -329,12 +333,13 @@ def test_presets_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper's table 1 has fifteen rows, the first of which is what its times are compared with."""
     seen = []
     monkeypatch.setattr("unbottle.cli.bench.execute", lambda settings, output: seen.append(settings))
-    for line in ("--preset paper", "--preset goals --repeats 3 --autocast"):
+    for line in ("--preset paper", "--preset goals --repeats 3 --autocast", "--preset paper --shape t5-small"):
         assert main(["bench", *line.split()]) == 0
-    paper, goals = seen
+    paper, goals, summaries = seen
     assert (paper.shapes, paper.measures, paper.memory, paper.baseline) == (("gpt2",), ("forward",), False, "softmax")
     assert len({paper.baseline, *paper.methods}) == 15
     assert (goals.preset, goals.repeats, goals.autocast) == ("goals", 3, True)
+    assert (summaries.shapes, len(summaries.methods), summaries.methods[-1]) == (("t5-small",), 9, "softmax+cepr:20+mi")
 
 
 def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -348,6 +353,8 @@ def test_ratios_of_the_paper() -> None:
 
     ratios = paper_ratios("softmax")
     assert round(ratios["gpt2", "softmax+cpr:20,100+mi"], 2) == 1.45
+    assert ratios["t5-small", "softmax+cepr:20"] == pytest.approx(38.4 / 30.1)
+    assert {shape for shape, _ in ratios} <= {*SHAPES}
     assert round(ratios["gpt2", "mos"], 2) == 1.57
     assert round(ratios["gpt2-medium", "pg"], 2) == 1.14
 

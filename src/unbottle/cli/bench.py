@@ -53,8 +53,8 @@ def bench(
         str | None,
         option(
             "PRESET",
-            "goals: the cases for which the library has goals. paper: the methods of the paper's table 1, beside "
-            "its times.",
+            "goals: the cases for which the library has goals. paper: the methods of the paper's tables for "
+            "--shape (gpt2, gpt2-medium, t5-small, t5-base, bart-base, bart-large), beside its times.",
         ),
     ] = None,
     method: Annotated[
@@ -150,17 +150,20 @@ def execute_engine(settings: EngineSettings, output: Path | None) -> None:
 
 
 def paper_times() -> dict[str, dict[str, float]]:
-    """The times of the paper's table 1: shape -> method -> milliseconds."""
-    from unbottle.experiments.paper import ANY, MEDIUM, PERPLEXITY, SMALL
+    """The times in the paper's tables, of batches of 4 or, of summaries, 8: shape -> method -> milliseconds."""
+    from unbottle.experiments.paper import ANY, MEDIUM, PERPLEXITY, SMALL, SUMMARIES
 
-    tables = {"gpt2": PERPLEXITY[ANY][SMALL], "gpt2-medium": PERPLEXITY[ANY][MEDIUM]}
+    summaries = {name.lower().replace(" ", "-"): table for name, table in SUMMARIES["samsum"].items()}
+    tables = {"gpt2": PERPLEXITY[ANY][SMALL], "gpt2-medium": PERPLEXITY[ANY][MEDIUM], **summaries}
     return {shape: {method: row["Time"] for method, row in table.items()} for shape, table in tables.items()}
 
 
 def paper_methods(shapes: list[str]) -> list[str]:
     times = paper_times()
     for name in shapes:
-        check_known("shape of the paper's table 1", name, tuple(times))
+        check_known("shape of the paper's tables", name, tuple(times))
+        if [*times[name]] != [*times[shapes[0]]]:
+            raise ValueError(f"preset paper: {shapes[0]} and {name} have different methods. Measure them one by one.")
     return [*times[shapes[0]]]
 
 
