@@ -142,16 +142,20 @@ def order() -> list[str]:
     ]
 
 
+def span(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
 def small_print(table: dict[str, dict[str, float]]) -> list[str]:
-    seeds = sorted({int(row["seeds"]) for row in table.values()})
-    span = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    rows = {"the first table": table, "the lists": by_method("order-bias")}
+    seeds = [f"of {name} {span({int(row['seeds']) for row in of.values()})}" for name, of in rows.items()]
     data = results("cpu", "table1", "results.json")
     return [
         "## Limitations",
         f"The model has {table[PLAIN]['size']:.1f} million parameters with its plain softmax head and was trained on "
-        f"{data['settings']['data']}; each row of the first table is the mean of {span} "
-        f"seed{'' if span == '1' else 's'}, those of the lists are of one. All are in the paper's form. The paper's "
-        "models are larger and its differences smaller: `results/cpu/*/table.md` has its numbers next to ours, and "
+        f"{data['settings']['data']}; each row is the mean of several seeds: {', '.join(seeds)}. "
+        "All are in the paper's form. The paper's models are larger and its differences smaller: `results/cpu/*/table.md` has its numbers next to ours, and "
         "`unbottle methods` prints them.",
     ]
 
