@@ -155,8 +155,8 @@ def small_print(table: dict[str, dict[str, float]]) -> list[str]:
         "## Limitations",
         f"The model has {table[PLAIN]['size']:.1f} million parameters with its plain softmax head and was trained on "
         f"{data['settings']['data']}; each row is the mean of several seeds: {', '.join(seeds)}. "
-        "All are in the paper's form. The paper's models are larger and its differences smaller: `results/cpu/*/table.md` has its numbers next to ours, and "
-        "`unbottle methods` prints them.",
+        "All are in the paper's form. The paper's models are larger and its differences smaller: "
+        "`results/cpu/*/table.md` has its numbers next to ours, and `unbottle methods` prints them.",
     ]
 
 
