@@ -15,6 +15,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 from unbottle.cli.main import main
 from unbottle.data.sources import SAMPLE, Part
 from unbottle.eval import proper_nouns
+from unbottle.eval.metrics.metric import MauveOptions, SummaryScoreOptions
 from unbottle.eval.proper_nouns import Capitals
 from unbottle.experiments import load_experiment, summary_tables, workspace
 from unbottle.experiments.corpora import PairCorpus
@@ -249,6 +250,15 @@ def test_models_that_cannot_be_used_are_refused_at_once(
     assert reproduce(pairs, folders, option, given) == 2
     assert re.search(message, capsys.readouterr().err)
     assert not folders[0].exists()
+
+
+def test_models_have_short_names(tmp_path) -> None:
+    def named(model: str) -> str:
+        return summary_tables.models_of(SummaryScoreOptions(mauve=MauveOptions(model=model)))["mauve"]
+
+    (tmp_path / "cpr" / "model").mkdir(parents=True)
+    assert [named(str(tmp_path / "cpr")), named(str(tmp_path / "cpr" / "model"))] == ["cpr", "cpr"]
+    assert [named("gpt2-large"), named("owner/model")] == ["gpt2-large", "owner/model"]
 
 
 def saved_bert(architecture, folder: Path) -> str:

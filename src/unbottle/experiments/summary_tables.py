@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -62,8 +63,11 @@ def measure_summaries(
 
 def models_of(options: SummaryScoreOptions) -> dict[str, str]:
     """The models that metrics load: names on the hub, or of folders, where that of `runs/x/model` is x."""
-    names = {MAUVE: options.mauve.model, FACTCC: options.entailment.model}
-    return {metric: str(without_path(model.removesuffix("/model"))) for metric, model in names.items()}
+    paths = {MAUVE: Path(options.mauve.model), FACTCC: Path(options.entailment.model)}
+    return {
+        metric: path.parent.name if path.is_dir() and path.name == "model" else str(without_path(str(path)))
+        for metric, path in paths.items()
+    }
 
 
 def with_models(experiment: Experiment, *, mauve: str | None, factcc: str | None) -> Experiment:
