@@ -126,8 +126,8 @@ def reproduce(
     Several processes may share the rows.
 
     Times are estimates for one seed of preset cpu on two cores; each backbone is trained first, in 5 to 10 minutes.
-    Preset cpu needs 3 GB of memory and a text or pairs, from the Hub unless --data is a file or folder. Preset paper
-    needs a GPU, the Hub and days; preset tiny needs nothing and takes seconds.
+    Preset cpu needs 3 GB of memory, 7 GB with wbwR, and a text or pairs, from the Hub unless --data is a file or
+    folder. Preset paper needs a GPU, the Hub and days; preset tiny needs nothing and takes seconds.
     """
     check_choice("experiment", experiment, tuple(EXPERIMENTS))
     check_choice("preset", preset, PRESETS)

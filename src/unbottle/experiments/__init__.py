@@ -25,7 +25,7 @@ METRICS = "unbottle[eval]"
 EXPERIMENTS = {
     "table1": Entry("language_tables:TABLE1", "perplexity of output layers", "15 rows of 3 minutes"),
     "table2": Entry(
-        "language_tables:TABLE2", "word-by-word reranker", "2 rows, 1 minute each, and 2 with wbwR, 10 minutes each"
+        "language_tables:TABLE2", "word-by-word reranker", "2 rows, 1 minute each, and 2 with wbwR, 15 minutes each"
     ),
     "table3": Entry("language_tables:TABLE3", "text completion", "15 rows, 5 minutes each, or 2 after table1", METRICS),
     "table4": Entry("language_tables:TABLE4", "next words after three prompts", "4 rows of seconds, after table1"),
