@@ -146,7 +146,7 @@ class LanguagePreset(Preset):
         return 1.0 if self.curve_epochs is None else self.curve_epochs / self.row_settings(size).epochs
 
 
-OPEN = {"pg": 0.0, "ps": 0.0, "copynet": 0.0}  # where the paper's gates and biases start
+OPEN = {"pg": 0.0, "ps": 0.0, "copynet": 0.0}  # the paper's b_ptr; it names no start for b
 PAPER = Settings(output="", length=200, batch=4, lr=1e-5)
 CPU = replace(PAPER, batch=8, clip=1.0, save_every=100, keep=1)
 
